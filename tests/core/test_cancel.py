@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     STATES_TRIED,
@@ -45,7 +46,7 @@ def cancelled(state: AgentState, event: CancelRequested | None = None) -> Conver
     return agent.state.conversation
 
 
-@pytest.mark.parametrize("state", busy_states, ids=lambda state: type(state).__name__)
+@for_every_row("state", busy_states)
 def test_the_person_can_go_on_after_a_cancel_in_any_busy_state(state: AgentState) -> None:
     agent = machine(state)
     agent.handle_event(CancelRequested())

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     FULL,
@@ -335,8 +336,8 @@ def test_of_what_did_not_fit_a_quarter_of_the_words_stays_at_most() -> None:
 # ---- while it runs -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cause", list(CompactionCause))
-@pytest.mark.parametrize("through", [0, 1, 3])
+@for_every_row("cause", list(CompactionCause))
+@for_every_row("through", [0, 1, 3])
 def test_a_summary_of_another_stretch_is_refused(cause: CompactionCause, through: int) -> None:
     state = Compacting(TALK, 2, cause)
     agent = machine(state)
@@ -344,7 +345,7 @@ def test_a_summary_of_another_stretch_is_refused(cause: CompactionCause, through
     assert agent.state is state
 
 
-@pytest.mark.parametrize("cause", list(CompactionCause))
+@for_every_row("cause", list(CompactionCause))
 def test_a_cancel_leaves_everything_in_view(cause: CompactionCause) -> None:
     agent = machine(Compacting(FULL, 2, cause))
     assert agent.handle_event(CancelRequested("partial")) == WaitForInput()

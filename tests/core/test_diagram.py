@@ -8,8 +8,7 @@ import subprocess
 import sys
 from itertools import chain, pairwise
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.core.chat.states import STATES
 from treadle.core.chat.table import TRANSITIONS, Row
 from treadle.core.diagram import Edge, draw, draw_edges, escape
@@ -116,8 +115,8 @@ def _chain(*names: str) -> str:
     return draw_edges(edges, names[0], [names[-1]])
 
 
-@pytest.mark.parametrize(
-    ("name", "label"),
+@for_every_row(
+    "name, label",
     [
         ("Needs review", "Needs review"),
         ('say "hi"; bye', "say #34;hi#34;#59; bye"),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     EVENTS_TRIED,
@@ -219,7 +220,7 @@ def pair_id(pair: tuple[type, type]) -> str:
     return f"{pair[0].__name__}-{pair[1].__qualname__}"
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=pair_id)
+@for_every_row("pair", PAIRS)
 def test_at_most_one_row_applies_and_it_is_the_one_the_table_words(
     pair: tuple[type, type],
 ) -> None:
@@ -234,7 +235,7 @@ def test_at_most_one_row_applies_and_it_is_the_one_the_table_words(
         assert len(by_words) <= 1, (state, event)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=pair_id)
+@for_every_row("pair", PAIRS)
 def test_the_machine_moves_as_the_row_says_or_refuses_and_stays(
     pair: tuple[type, type], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import CONFIG, TALK, Pending, answer, call, machine
 from treadle.core.approval import (
     AlwaysAsk,
@@ -54,7 +54,7 @@ def wants_a_yes(policy: Policy, risk: RiskLevel) -> bool:
     return asked_from is not None and risk >= asked_from
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+@for_every_row("policy", POLICIES)
 def test_a_call_is_asked_about_if_its_policy_or_its_scope_wants_that_and_nothing_covers_it(
     policy: Policy,
 ) -> None:
@@ -93,8 +93,8 @@ def test_a_grant_is_for_its_own_tool() -> None:
     assert config(AlwaysAsk(), other).question_about(CALL, None, scope) is not None
 
 
-@pytest.mark.parametrize(
-    ("granted", "kind", "is_covered"),
+@for_every_row(
+    "granted, kind, is_covered",
     [
         ("git status", "git status", True),
         ("git status", "git status --short", False),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     STATES_TRIED,
@@ -54,7 +53,7 @@ OWED = {
 }
 
 
-@pytest.mark.parametrize("state", STATES_TRIED, ids=lambda state: type(state).__name__)
+@for_every_row("state", STATES_TRIED)
 def test_each_state_owes_its_kind_of_action(state: AgentState) -> None:
     agent = machine(state)
     owed = agent.obligations()

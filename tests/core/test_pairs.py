@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from core.samples import CONFIG, EVENTS_TRIED, machine
 from core.sessions import check_pairs, random_event
 from treadle.core.actions import SendLlmRequest
@@ -140,7 +141,7 @@ def test_random_sessions_visit_every_state_that_is_seen_from_outside() -> None:
     assert CONFIG.max_retries > 0
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "messages",
     [
         [Message.tool(ToolCall("a", "look"), "alone")],

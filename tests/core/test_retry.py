@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import RETRYABLE_IN_WORDS, TALK, broken, machine, said
 from treadle.core.actions import DisplayError, SendLlmRequest, WaitForInput
 from treadle.core.chat.states import CallingLlm, Error, ErrorOrigin, WaitingForUserInput
@@ -21,7 +21,7 @@ NETWORK = LlmError(LlmErrorKind.NETWORK)
 numbers = st.floats(allow_nan=True, allow_infinity=True)
 
 
-@pytest.mark.parametrize("max_retries", [0, 1, 3, 5])
+@for_every_row("max_retries", [0, 1, 3, 5])
 def test_max_retries_counts_the_retries_after_the_first_attempt(max_retries: int) -> None:
     agent = machine(config=AgentConfig(max_retries=max_retries))
     assert isinstance(agent.handle_event(said()), SendLlmRequest)
@@ -47,7 +47,7 @@ def test_an_answer_makes_the_next_request_begin_with_no_retries() -> None:
     assert agent.state.retries == 0
 
 
-@pytest.mark.parametrize("kind", list(LlmErrorKind))
+@for_every_row("kind", list(LlmErrorKind))
 def test_only_failures_that_can_pass_are_retried(kind: LlmErrorKind) -> None:
     """Of one message, nothing can be compacted."""
     talk = Conversation([Message.user("go")])

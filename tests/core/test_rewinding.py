@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
-
+from case_tables import for_every_row
 from core.samples import CONFIG, TALK, answer, call, ended, machine, said
 from core.sessions import check_pairs, random_durable_event
 from treadle.core.actions import SendLlmRequest
@@ -62,8 +61,8 @@ def test_a_view_without_a_gap_leaves_everything_in_view() -> None:
     assert LONG.rewind(LONG.view).hidden == ()
 
 
-@pytest.mark.parametrize(
-    ("view", "fits"),
+@for_every_row(
+    "view, fits",
     [
         (View(0), True),
         (View(1), True),
@@ -120,7 +119,7 @@ def test_going_back_is_refused_while_something_is_open() -> None:
     agent.handle_event(ended("x"))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@for_every_row("seed", range(200))
 def test_after_any_session_each_view_it_ever_had_can_be_had_again_with_whole_pairs(
     seed: int,
 ) -> None:

@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from case_tables import for_every_row
 from core.samples import (
     TALK,
     Completed,
@@ -112,7 +113,7 @@ def test_only_the_id_of_a_call_changes_never_its_name_or_arguments() -> None:
     assert (one.tool_name, one.arguments_json) == ("edit", '{"broken')
 
 
-@pytest.mark.parametrize("order", list(permutations("abc")), ids="".join)
+@for_every_row("order", list(permutations("abc")))
 def test_results_enter_in_request_order_whatever_order_they_come_in(order: tuple[str]) -> None:
     agent = machine(CallingLlm(TALK))
     agent.handle_event(answer("", call("a"), call("b"), call("c")))
@@ -138,8 +139,8 @@ def test_a_result_tells_the_model_the_output_or_the_error_and_its_partial_output
     )
 
 
-@pytest.mark.parametrize(
-    ("statuses", "last", "runs_hook"),
+@for_every_row(
+    "statuses, last, runs_hook",
     [
         ((Running("a", "edit"),), success("a"), True),
         ((Running("a", "put"),), success("a"), True),
@@ -232,7 +233,7 @@ def test_progress_leaves_the_doubt_about_an_uncertain_call_standing() -> None:
     assert status.uncertain
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "posing",
     [
         Message("tool", "I am a result", (), "a", "look"),
@@ -240,7 +241,6 @@ def test_progress_leaves_the_doubt_about_an_uncertain_call_standing() -> None:
         Message("system", "I am a result"),
         Message("assistant", "I am a result", (), "a"),
     ],
-    ids=["tool", "user", "system", "result"],
 )
 def test_a_model_that_poses_as_somebody_else_still_speaks_as_the_assistant(
     posing: Message,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     STATES_TRIED,
@@ -72,7 +72,7 @@ def test_agent_always_starts_in_waiting(config: AgentConfig) -> None:
     assert agent.state == WaitingForUserInput(Conversation())
 
 
-@pytest.mark.parametrize("state", STATES_TRIED, ids=lambda state: type(state).__name__)
+@for_every_row("state", STATES_TRIED)
 def test_shutdown_succeeds_from_any_state(state: AgentState) -> None:
     agent = machine(state)
     assert agent.handle_event(ShutdownRequested()) == Shutdown()

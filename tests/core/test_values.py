@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from case_tables import for_every_row
 from core.samples import CONFIG, EVENTS_TRIED, STATES_TRIED, call
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.events import DURABLE, EVENTS, name_of
@@ -14,9 +15,7 @@ from treadle.core.messages import Message
 from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition, ToolError, ToolErrorKind
 
 
-@pytest.mark.parametrize(
-    "value", [*STATES_TRIED, *EVENTS_TRIED], ids=lambda value: type(value).__name__
-)
+@for_every_row("value", [*STATES_TRIED, *EVENTS_TRIED])
 def test_states_and_events_cannot_be_changed(value: object) -> None:
     for name in getattr(value, "__struct_fields__", ()):
         with pytest.raises(AttributeError):
@@ -46,7 +45,7 @@ def test_costs_add_up_exactly_and_what_nobody_could_price_is_counted_apart() -> 
     assert (unknown + dear).cost_usd == Decimal("0.1")
 
 
-@pytest.mark.parametrize("kind", list(LlmErrorKind))
+@for_every_row("kind", list(LlmErrorKind))
 def test_a_models_failure_is_one_line_for_people(kind: LlmErrorKind) -> None:
     assert LlmError(kind).text == f"LLM error: {kind.value.replace('_', ' ')}"
     assert LlmError(kind, "because").text.endswith(": because")
@@ -64,7 +63,7 @@ def test_a_model_for_a_kind_of_task_is_its_own_else_the_default_else_the_provide
     assert choose_model({}) == ""
 
 
-@pytest.mark.parametrize("kind", list(ToolErrorKind))
+@for_every_row("kind", list(ToolErrorKind))
 def test_a_tools_failure_is_its_words_its_message_and_what_it_had_produced(
     kind: ToolErrorKind,
 ) -> None:

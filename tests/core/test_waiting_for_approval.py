@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     FULL,
@@ -122,7 +123,7 @@ def test_while_questions_are_open_a_word_about_one_changes_nothing_else() -> Non
     assert [question.call.id for question in agent.questions] == ["a"]
 
 
-@pytest.mark.parametrize("order", list(permutations("abc")), ids="".join)
+@for_every_row("order", list(permutations("abc")))
 def test_after_the_last_word_all_that_may_run_runs_in_request_order(order: tuple[str]) -> None:
     drops = [Pending(call_id, "drop") for call_id in "abc"]
     agent = machine(asking(*drops, Pending("d", "look"), about="abc"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from models.anthropic_streams import STREAMS
 from models.conformance import drain
 from models.loopback import EVENT_STREAM, Answer, Loopback, refusal, stream
@@ -213,7 +214,7 @@ async def test_a_connection_that_is_reset_is_told_by_how_far_it_came(
         assert (await failure_at(f"http://127.0.0.1:{port}")).kind.value == kind
 
 
-@pytest.mark.parametrize("key", ["sk\nant", "sk-änt", "sk ant"])
+@for_every_row("key", ["sk\nant", "sk-änt", "sk ant"])
 async def test_a_key_that_can_be_none_is_refused_before_it_is_sent(key: str) -> None:
     async with Loopback(stream(STREAMS["text"])) as server:
         error = await failure_at(server.url, key)

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
-import pytest
 
+from case_tables import for_every_row
 from models.anthropic_streams import REDACTED_DATA, SIGNATURE, STREAMS
 from models.test_anthropic_stream import response
 from treadle.core.budget import length_of
@@ -59,8 +59,8 @@ def test_the_least_request_says_the_least() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("asked", "sent"),
+@for_every_row(
+    "asked, sent",
     [
         ("anthropic:claude-a", "claude-a"),
         ("claude-a", "claude-a"),
@@ -100,8 +100,8 @@ def test_a_temperature_goes_to_the_version_of_the_api_that_takes_it() -> None:
     assert sent["extra_headers"] == {"anthropic-version": "2023-06-01"}
 
 
-@pytest.mark.parametrize(
-    ("traits", "reasoning"),
+@for_every_row(
+    "traits, reasoning",
     [(ModelTraits(has_temperature=False), "default"), (BUDGET, "high"), (ADAPTIVE, "low")],
 )
 def test_no_temperature_goes_where_none_is_taken(traits: ModelTraits, reasoning: str) -> None:
@@ -109,8 +109,8 @@ def test_no_temperature_goes_where_none_is_taken(traits: ModelTraits, reasoning:
     assert not sent.keys() & {"temperature", "extra_body", "extra_headers"}
 
 
-@pytest.mark.parametrize(
-    ("traits", "reasoning", "sent"),
+@for_every_row(
+    "traits, reasoning, sent",
     [
         (ModelTraits(), "high", {}),
         (BUDGET, "default", {}),
@@ -134,8 +134,8 @@ def test_reasoning_is_asked_for_as_the_model_takes_it(
     assert {name: asked[name] for name in ("thinking", "output_config") if name in asked} == sent
 
 
-@pytest.mark.parametrize("max_tokens", [1, 1023, 1024, 1025, 2000, 64_000])
-@pytest.mark.parametrize("reasoning", ["low", "medium", "high"])
+@for_every_row("max_tokens", [1, 1023, 1024, 1025, 2000, 64_000])
+@for_every_row("reasoning", ["low", "medium", "high"])
 def test_a_budget_is_at_least_the_least_and_leaves_room_for_the_answer(
     max_tokens: int, reasoning: str
 ) -> None:
@@ -215,7 +215,7 @@ def test_the_results_of_one_round_are_one_message_in_their_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t "])
+@for_every_row("blank", ["", " ", "\n\t "])
 def test_no_text_of_spaces_only_is_sent(blank: str) -> None:
     sent = messages(
         Message.user(blank),
@@ -248,7 +248,7 @@ def test_thinking_that_nothing_follows_is_not_sent() -> None:
     assert [each["role"] for each in messages(USER, cut, USER)] == ["user", "user"]
 
 
-@pytest.mark.parametrize("signature", ["", None, ...])
+@for_every_row("signature", ["", None, ...])
 def test_thinking_without_a_signature_is_not_sent(signature: Any) -> None:
     block = {"type": "thinking", "thinking": "Hm."}
     if signature is not ...:
@@ -258,7 +258,7 @@ def test_thinking_without_a_signature_is_not_sent(signature: Any) -> None:
     assert messages(USER, message)[1]["content"] == [{"type": "text", "text": "Yes."}]
 
 
-@pytest.mark.parametrize("arguments", ['{"a": ', "", "[1]", "7", '{"n": 1e999}', "[" * 9999])
+@for_every_row("arguments", ['{"a": ', "", "[1]", "7", '{"n": 1e999}', "[" * 9999])
 def test_malformed_arguments_are_sent_as_the_text_they_are(arguments: str) -> None:
     call = ToolCall("toolu_1", "bash", arguments)
     sent = messages(USER, Message.assistant("", (call,)), Message.tool(call, "ERROR: what?"))
@@ -279,8 +279,8 @@ def test_names_and_ids_of_other_models_are_made_such_as_the_api_takes() -> None:
     assert all(NAME.fullmatch(each) for each in (*uses, *names))
 
 
-@pytest.mark.parametrize("is_stored", [False, True])
-@pytest.mark.parametrize(
+@for_every_row("is_stored", [False, True])
+@for_every_row(
     "name",
     ["thinking", "interleaved thinking", "omitted thinking", "redacted thinking", "unknown blocks"],
 )
@@ -302,7 +302,7 @@ def test_what_only_the_model_understands_goes_back_exactly_as_it_came(
     ]
 
 
-@pytest.mark.parametrize("name", ["thinking", "redacted thinking", "unknown blocks"])
+@for_every_row("name", ["thinking", "redacted thinking", "unknown blocks"])
 def test_another_model_gets_the_text_and_the_calls_and_nothing_else(name: str) -> None:
     message = response(STREAMS[name]).message
     sent = messages(USER, message, model="anthropic:claude-other")[1]["content"]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from case_tables import for_every_row
 from models.anthropic_streams import (
     FAILED,
     PING,
@@ -68,12 +69,12 @@ def failure(data: bytes) -> LlmError:
     return end.error
 
 
-@pytest.mark.parametrize("name", sorted(STREAMS.keys() - FAILED.keys()))
+@for_every_row("name", sorted(STREAMS.keys() - FAILED.keys()))
 def test_a_whole_stream_is_a_message(name: str) -> None:
     assert response(STREAMS[name]).message.role == "assistant"
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@for_every_row("name", STREAMS)
 def test_a_stream_cut_at_any_byte_is_never_a_message(name: str) -> None:
     data = STREAMS[name]
     for size in range(len(data)):
@@ -119,8 +120,8 @@ def test_redacted_thinking_is_kept_where_it_stood() -> None:
     assert blocks[0] == {"type": "redacted_thinking", "data": REDACTED_DATA}
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
+@for_every_row(
+    "name, reason",
     [
         ("text", "stop"),
         ("two texts", "stop"),
@@ -176,8 +177,8 @@ def test_an_error_in_the_stream_tells_its_kind_and_the_usage_so_far() -> None:
     assert failure(STREAMS["overloaded"]).kind.value == "overloaded"
 
 
-@pytest.mark.parametrize(
-    ("event", "kind"),
+@for_every_row(
+    "event, kind",
     [
         (error("rate_limit_error", "slow"), "rate_limited"),
         (error("api_error", "oops"), "server"),
@@ -220,7 +221,7 @@ def test_usage_counts_what_came_from_the_cache_and_went_into_it() -> None:
     assert response(STREAMS["thinking"]).usage == Usage(472, 89, reasoning_tokens=41)
 
 
-@pytest.mark.parametrize("nonsense", [-1, True, 2**53 + 1, "12", 1.5, None, [3], float("nan")])
+@for_every_row("nonsense", [-1, True, 2**53 + 1, "12", 1.5, None, [3], float("nan")])
 def test_a_count_that_is_none_is_never_stored(nonsense: Any) -> None:
     usage = {
         "output_tokens": nonsense,
@@ -233,7 +234,7 @@ def test_a_count_that_is_none_is_never_stored(nonsense: Any) -> None:
     assert said == Usage(472, 2, estimated=True)
 
 
-@pytest.mark.parametrize("details", [7, [], "x", {}, None])
+@for_every_row("details", [7, [], "x", {}, None])
 def test_details_of_any_shape_are_survived(details: Any) -> None:
     data = sse(start(), *text(0, "a"), *stop(output_tokens_details=details))
     assert response(data).usage == Usage(472, 89)
@@ -275,7 +276,7 @@ _FIRST = start()[1]["message"]
 ANOTHER = ("message_start", {"type": "message_start", "message": {**_FIRST, "id": "msg_02"}})
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "events",
     [
         [*text(0, "a"), *stop()],

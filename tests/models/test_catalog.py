@@ -9,6 +9,7 @@ from anthropic.types.model import Model as AnthropicModel
 from genai_prices.data_snapshot import get_snapshot
 from openai.types.shared.chat_model import ChatModel
 
+from case_tables import for_every_row
 from treadle.core.llm import ModelTraits
 from treadle.errors import NotConfiguredError, UsageError
 from treadle.models.catalog import (
@@ -37,8 +38,8 @@ def catalog(aliases: dict[str, str] | None = None, **providers: ProviderEntry) -
 # ---- names -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "provider", "model"),
+@for_every_row(
+    "name, provider, model",
     [
         ("openai:some-model", "openai", "some-model"),
         ("ollama:library/coder:30b-q4", "ollama", "library/coder:30b-q4"),
@@ -69,7 +70,7 @@ def test_aliases_that_lead_in_a_circle_are_an_error(aliases: dict[str, str]) -> 
         catalog(aliases).resolve("a")
 
 
-@pytest.mark.parametrize("name", ["opnai:x", "OpenAI:x", "Openai"])
+@for_every_row("name", ["opnai:x", "OpenAI:x", "Openai"])
 def test_an_unknown_provider_is_told_with_the_nearest_and_all_there_are(name: str) -> None:
     with pytest.raises(UsageError, match="did you mean openai") as raised:
         BUILT_IN.resolve(name)
@@ -126,8 +127,8 @@ def test_a_variable_without_a_name_is_no_key() -> None:
     assert catalog(one=entry(default_model="m")).first_with_key({"": "k"}) is None
 
 
-@pytest.mark.parametrize(
-    ("url", "is_local"),
+@for_every_row(
+    "url, is_local",
     [
         ("http://localhost:1/v1", True),
         ("http://LOCALHOST/v1", True),
@@ -166,7 +167,7 @@ def test_whether_an_unknown_provider_is_local_is_an_error() -> None:
         BUILT_IN.is_local("nobody", {})
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "",

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from case_tables import for_every_row
 from models.provider_errors import OTHERS
 from models.too_long_errors import TOO_LONG
 from treadle.core.llm import LlmErrorKind as Kind
@@ -47,13 +48,13 @@ class StatusError(Exception):
         )
 
 
-@pytest.mark.parametrize(("status", "kind"), KIND_OF_STATUS.items())
+@for_every_row("status, kind", KIND_OF_STATUS.items())
 def test_without_words_the_status_decides(status: int, kind: Kind) -> None:
     assert failure_of(StatusError(status), "x").kind is kind
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
+@for_every_row(
+    "status, kind",
     [
         (402, Kind.PERMISSION),
         (307, Kind.INVALID_RESPONSE),
@@ -65,7 +66,7 @@ def test_a_status_nobody_listed_is_the_servers_from_500_on(status: int, kind: Ki
     assert failure_of(StatusError(status), "x").kind is kind
 
 
-@pytest.mark.parametrize(("code", "kind"), KIND_OF_CODE.items())
+@for_every_row("code, kind", KIND_OF_CODE.items())
 def test_a_code_outranks_the_status_however_deep_it_is_wrapped(code: str, kind: Kind) -> None:
     for body in (
         {"type": code, "message": "why"},
@@ -161,8 +162,8 @@ def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("raised", "before", "after"),
+@for_every_row(
+    "raised, before, after",
     [
         (httpx2.ConnectError("refused"), Kind.NETWORK, Kind.CUT_STREAM),
         (httpx2.RemoteProtocolError("closed"), Kind.NETWORK, Kind.CUT_STREAM),
@@ -211,8 +212,8 @@ def test_a_failure_keeps_what_was_used_and_what_the_server_asks_for() -> None:
     assert failure_in({}, "x", Usage(5)).usage == Usage(5)
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
+@for_every_row(
+    "headers, seconds",
     [
         ({}, None),
         ({"retry-after": "7"}, 7.0),

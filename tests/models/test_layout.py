@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind
 from treadle.core.messages import Message, Native, OpaquePart, TextPart, ToolCall
@@ -162,7 +163,7 @@ def test_an_answer_without_end_is_refused() -> None:
         many.put_opaque("one more", {})
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text", ["", "{", "[1]", '"x"', "null", "NaN", '{"a":NaN}', "{" * 10_000, "\ud800", '{"a":1}x']
 )
 def test_arguments_that_are_no_json_object_go_back_as_text(text: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 import openai
 import pytest
 
+from case_tables import for_every_row
 from models.conformance import ProviderConformance, drain
 from models.conformance import request as make_request
 from models.loopback import Answer, Loopback, Seen, stream
@@ -302,7 +303,7 @@ async def test_a_key_with_spaces_around_it_is_the_key() -> None:
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-@pytest.mark.parametrize("odd", ["\n", "é", "\x00"])
+@for_every_row("odd", ["\n", "é", "\x00"])
 async def test_a_key_that_no_header_can_hold_is_an_error_that_hides_it(odd: str) -> None:
     provider = OpenAiChatProvider(KEY[:20] + odd + KEY[20:], base_url="http://127.0.0.1:1")
     end = (await drain(provider.stream(make_request("hi"))))[-1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from models.conformance import drain
 from models.conformance import request as make_request
 from models.loopback import Answer, Loopback, refusal, sse, stream
@@ -133,7 +134,7 @@ REFUSALS: dict[str, tuple[Answer, LlmErrorKind]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@for_every_row("name", REFUSALS)
 async def test_a_refusal_is_told_as_what_it_is(name: str) -> None:
     refused, kind = REFUSALS[name]
     error = await failure_of(refused)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pytest
 
+from case_tables import for_every_row
 from models.conformance import drain
 from models.conformance import request as make_request
 from models.loopback import Loopback, Seen, sse, stream
@@ -96,8 +96,8 @@ def test_tools_are_functions_with_their_schemas_as_they_are() -> None:
     assert "tools" not in body("hi", tools=(TOOL,), traits=ModelTraits(has_tools=False))
 
 
-@pytest.mark.parametrize(
-    ("message", "content"),
+@for_every_row(
+    "message, content",
     [
         (Message.assistant(), EMPTY),
         (Message("assistant", interrupted=True), EMPTY),
@@ -111,24 +111,20 @@ def test_an_assistant_message_has_a_content_that_strict_endpoints_take(
     assert sent("hi", message, "and?")[1]["content"] == content
 
 
-@pytest.mark.parametrize(
-    "text", ['{"a":1', "", "[1]", "null", '"x"', '{"a":NaN}', '{"a":"\\ud83d"}']
-)
+@for_every_row("text", ['{"a":1', "", "[1]", "null", '"x"', '{"a":NaN}', '{"a":"\\ud83d"}'])
 def test_arguments_that_are_no_object_become_one(text: str) -> None:
     arguments = sent(Message.assistant("", (ToolCall("c", "bash", text),)))[0]["tool_calls"][0]
     assert json.loads(arguments["function"]["arguments"]) == {"malformed_arguments": text}
 
 
-@pytest.mark.parametrize(
-    "text", ["{}", ' {"a" : 1.50 }\n', '{"b":1,"a":2,"b":3}', '{"é":"\\u00e9"}']
-)
+@for_every_row("text", ["{}", ' {"a" : 1.50 }\n', '{"b":1,"a":2,"b":3}', '{"é":"\\u00e9"}'])
 def test_arguments_that_are_an_object_go_back_byte_for_byte(text: str) -> None:
     call = sent(Message.assistant("", (ToolCall("c", "bash", text),)))[0]["tool_calls"][0]
     assert call["function"]["arguments"] == text
 
 
-@pytest.mark.parametrize(
-    ("name", "wire"),
+@for_every_row(
+    "name, wire",
     [
         ("bash", "bash"),
         ("a.b", "a.b"),
@@ -143,8 +139,8 @@ def test_a_name_that_no_endpoint_takes_is_bent_unless_it_is_offered(name: str, w
     assert sent(message, tools=(TOOL, dotted))[0]["tool_calls"][0]["function"]["name"] == wire
 
 
-@pytest.mark.parametrize(
-    ("dialect", "call_id", "stays"),
+@for_every_row(
+    "dialect, call_id, stays",
     [
         (Dialect(), "call_" + "x" * 60, True),
         (OPENAI, "call_" + "x" * 35, True),
@@ -174,7 +170,7 @@ REASONING = (
 )
 
 
-@pytest.mark.parametrize("block", REASONING)
+@for_every_row("block", REASONING)
 def test_reasoning_goes_back_under_its_own_field_to_its_own_model_only(block: Any) -> None:
     message = opaque("openai:m", block, text="so", calls=[CALL])
     (ours,) = sent(message)
@@ -207,8 +203,8 @@ def test_deepseek_gets_a_reasoning_for_every_message_even_if_there_is_none() -> 
     assert texts == ["hm", ""]
 
 
-@pytest.mark.parametrize(
-    ("url", "dialect"),
+@for_every_row(
+    "url, dialect",
     [
         ("https://api.openai.com/v1", OPENAI),
         ("https://eu.api.openai.com/v1", OPENAI),
@@ -241,8 +237,8 @@ def test_temperature_and_reasoning_are_asked_of_models_that_have_them() -> None:
     assert "reasoning_effort" not in body("hi", traits=thinks)
 
 
-@pytest.mark.parametrize(
-    ("model", "bare"),
+@for_every_row(
+    "model, bare",
     [
         ("ollama:qwen2.5-coder:7b", "qwen2.5-coder:7b"),
         ("qwen2.5-coder:7b", "qwen2.5-coder:7b"),
@@ -340,7 +336,7 @@ def expect_results_in_place(messages: list[dict[str, Any]]) -> None:
     assert count == 8
 
 
-@pytest.mark.parametrize("spaces", [" ", "\n\n", "\t \u3000"])
+@for_every_row("spaces", [" ", "\n\n", "\t \u3000"])
 def test_a_text_of_spaces_only_is_sent_like_an_empty_one(spaces: str) -> None:
     assert sent(Message.assistant(spaces))[-1]["content"] == EMPTY
     assert sent(Message.assistant(spaces, (CALL,)))[-1]["content"] is None

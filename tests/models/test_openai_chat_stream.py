@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from models.conformance import arguments_of, text_of
 from models.conformance import request as make_request
 from models.loopback import sse
@@ -113,7 +114,7 @@ THOUGHTS = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_each_dialect_comes_to_the_same_kind_of_answer(name: str) -> None:
     *deltas, response = play(STREAMS[name])
     assert isinstance(response, LlmResponse)
@@ -128,13 +129,13 @@ def test_each_dialect_comes_to_the_same_kind_of_answer(name: str) -> None:
     assert "".join(thought) == THOUGHTS.get(name, "")
 
 
-@pytest.mark.parametrize("name", USAGES)
+@for_every_row("name", USAGES)
 def test_each_dialect_tells_its_usage_in_its_own_way(name: str) -> None:
     assert play(STREAMS[name])[-1].usage == USAGES[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
+@for_every_row(
+    "name, words",
     [
         ("openrouter error", "Provider disconnected"),
         ("groq error", "Failed to call a function."),
@@ -153,7 +154,7 @@ def test_what_a_filter_stopped_never_enters_the_history() -> None:
     assert error.kind is LlmErrorKind.CONTENT_FILTERED
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@for_every_row("name", STREAMS)
 def test_a_stream_cut_at_any_byte_is_whole_or_an_error(name: str) -> None:
     data = STREAMS[name]
     whole = play(data)[-1]
@@ -178,85 +179,55 @@ def entry(arguments: Any = "", name: Any = None, **more: Any) -> dict[str, Any]:
     return {**more, "function": {"name": name, "arguments": arguments}}
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "pieces",
     [
-        pytest.param([entry(PATH, "one", id="a"), entry(PATH, "two", id="b")], id="no index"),
-        pytest.param([entry(PATH, "one"), entry(PATH, "two")], id="no index, no id"),
-        pytest.param(
-            [entry(PATH, "one", index=0, id=""), entry(PATH, "two", index=0, id="")],
-            id="index 0, empty ids",
-        ),
-        pytest.param(
-            [entry(PATH, "one", index=0), entry(PATH, "two", index=0, id="b")],
-            id="index 0, one id",
-        ),
-        pytest.param(
-            [
-                entry("", "one", index=0, id="a"),
-                entry(PATH[:4], index=0),
-                entry(PATH[4:], index=0),
-                entry("", "two", index=0, id="b"),
-                entry(PATH[:4], index=0),
-                entry(PATH[4:], index=0),
-            ],
-            id="index 0, in pieces",
-        ),
-        pytest.param(
-            [
-                entry(PATH[:4], "one", index=0, id="a"),
-                entry(PATH[:4], "two", index=0, id="b"),
-                entry(PATH[4:], "one", index=0, id="a"),
-                entry(PATH[4:], "two", index=0, id="b"),
-            ],
-            id="index 0, in turns, id and name repeated",
-        ),
-        pytest.param(
-            [
-                entry(PATH[:4], "one", id="a"),
-                entry(PATH[4:], id="a"),
-                entry(PATH[:4], "two", id="b"),
-                entry(PATH[4:]),
-            ],
-            id="no index, id in some",
-        ),
-        pytest.param(
-            [
-                entry("", "one", index=0, id="a"),
-                entry("", "two", index=1, id="b"),
-                entry(PATH[:4], index=1),
-                entry(PATH, index=0),
-                entry(PATH[4:], index=1),
-            ],
-            id="in turns",
-        ),
-        pytest.param(
-            [entry(PATH, "one", index=3, id="a"), entry(PATH, "two", index=9, id="a")],
-            id="indexes that jump, one id for two calls",
-        ),
-        pytest.param(
-            [
-                entry("", "on", index=0),
-                entry("", "e", index=0),
-                entry(PATH, index=0),
-                entry(PATH, index=1),
-                entry("", "t", index=1),
-                entry("", "wo", index=1),
-            ],
-            id="names in pieces, before and after the arguments",
-        ),
-        pytest.param(
-            [entry({"path": "a"}, "one", index=0), entry({"path": "a"}, "two", index=1)],
-            id="arguments as objects",
-        ),
-        pytest.param(
-            [
-                entry(PATH[:3], "one", index=0, id="a"),
-                entry(PATH[3:], index=1, id="a"),
-                entry(PATH, "two", index=2, id="b"),
-            ],
-            id="an index that drifts",
-        ),
+        [entry(PATH, "one", id="a"), entry(PATH, "two", id="b")],
+        [entry(PATH, "one"), entry(PATH, "two")],
+        [entry(PATH, "one", index=0, id=""), entry(PATH, "two", index=0, id="")],
+        [entry(PATH, "one", index=0), entry(PATH, "two", index=0, id="b")],
+        [
+            entry("", "one", index=0, id="a"),
+            entry(PATH[:4], index=0),
+            entry(PATH[4:], index=0),
+            entry("", "two", index=0, id="b"),
+            entry(PATH[:4], index=0),
+            entry(PATH[4:], index=0),
+        ],
+        [
+            entry(PATH[:4], "one", index=0, id="a"),
+            entry(PATH[:4], "two", index=0, id="b"),
+            entry(PATH[4:], "one", index=0, id="a"),
+            entry(PATH[4:], "two", index=0, id="b"),
+        ],
+        [
+            entry(PATH[:4], "one", id="a"),
+            entry(PATH[4:], id="a"),
+            entry(PATH[:4], "two", id="b"),
+            entry(PATH[4:]),
+        ],
+        [
+            entry("", "one", index=0, id="a"),
+            entry("", "two", index=1, id="b"),
+            entry(PATH[:4], index=1),
+            entry(PATH, index=0),
+            entry(PATH[4:], index=1),
+        ],
+        [entry(PATH, "one", index=3, id="a"), entry(PATH, "two", index=9, id="a")],
+        [
+            entry("", "on", index=0),
+            entry("", "e", index=0),
+            entry(PATH, index=0),
+            entry(PATH, index=1),
+            entry("", "t", index=1),
+            entry("", "wo", index=1),
+        ],
+        [entry({"path": "a"}, "one", index=0), entry({"path": "a"}, "two", index=1)],
+        [
+            entry(PATH[:3], "one", index=0, id="a"),
+            entry(PATH[3:], index=1, id="a"),
+            entry(PATH, "two", index=2, id="b"),
+        ],
     ],
 )
 def test_every_piece_finds_its_call(pieces: list[Any]) -> None:
@@ -310,7 +281,7 @@ def test_a_call_that_was_cut_before_its_name_is_left_out() -> None:
     assert (response.tool_calls, response.finish_reason) == ((), "length")
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "pieces",
     [
         [piece(0, PATH, "a", "one"), piece(0, "x", "a", "two")],
@@ -353,8 +324,8 @@ def test_an_answer_without_a_word_is_an_answer_if_the_endpoint_says_so() -> None
     assert (response.message.content, response.finish_reason) == ("", "stop")
 
 
-@pytest.mark.parametrize(
-    ("reason", "kind"),
+@for_every_row(
+    "reason, kind",
     [
         ("abort", LlmErrorKind.CUT_STREAM),
         ("insufficient_system_resource", LlmErrorKind.OVERLOADED),
@@ -365,8 +336,8 @@ def test_a_reason_that_is_a_failure_is_no_answer(reason: str, kind: LlmErrorKind
     assert wrong(chunk({"content": "a"}), chunk({}, reason)).kind is kind
 
 
-@pytest.mark.parametrize(
-    ("reason", "ours"),
+@for_every_row(
+    "reason, ours",
     [("stop", "stop"), ("model_length", "length"), ("eos", "eos"), ("function_call", "stop")],
 )
 def test_other_reasons_are_told_in_our_words_where_we_have_some(reason: str, ours: str) -> None:
@@ -401,7 +372,7 @@ def test_half_of_a_surrogate_pair_does_not_cross_into_the_next_part() -> None:
 NO_COUNTS = (None, True, -1, "3", 2.5, 2**53 + 1, float("nan"), 10**30)
 
 
-@pytest.mark.parametrize("count", NO_COUNTS)
+@for_every_row("count", NO_COUNTS)
 def test_a_count_that_makes_no_sense_is_guessed_instead(count: Any) -> None:
     guess = Usage(1, 3, estimated=True)
     for told in (count, {"prompt_tokens": count, "completion_tokens": 1}, used(0, 0), {}):
@@ -427,7 +398,7 @@ def test_the_latest_usage_counts_even_if_nothing_follows() -> None:
 # --- garbage
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         "garbage",
@@ -452,14 +423,14 @@ def test_garbage_is_an_error_in_one_line_whatever_else_came(event: str) -> None:
     assert len(error.message) < 300
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event", ["", " ", "null", "{}", '{"choices": null}', '{"type": "ping"}', '{"error": null}']
 )
 def test_a_chunk_that_says_nothing_changes_nothing(event: str) -> None:
     assert answer(chunk({"content": "a"}), event, chunk({}, "stop")).message.content == "a"
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         {"error": "overloaded"},

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from case_tables import for_every_row
 from models.conformance import ENDS, ProviderConformance, drain
 from models.conformance import request as make_request
 from models.loopback import Answer, Loopback, Seen, pieces, refusal, sse, stream
@@ -334,8 +335,8 @@ def error(message: str, **fields: Any) -> dict[str, Any]:
     return {"error": {"message": message, "type": "invalid_request_error", "param": None, **fields}}
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "retry_after_s"),
+@for_every_row(
+    "answer, kind, retry_after_s",
     [
         (
             refusal(400, error("Your input is long.", code="context_length_exceeded")),
@@ -429,7 +430,7 @@ async def test_tokens_are_counted_by_the_endpoint():
     assert {*seen.json} == {"model", "instructions", "tools", "input", "reasoning", "truncation"}
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "answer",
     [
         refusal(404, error("No such thing.")),

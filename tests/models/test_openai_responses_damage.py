@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from models.loopback import sse
 from models.openai_responses_streams import (
     ANSWERS,
@@ -39,8 +40,8 @@ from treadle.models.openai.responses_stream import usage_of
 from treadle.models.wire.stream import StreamError
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@for_every_row(
+    "field, value",
     [
         ("arguments", '{"other": 1}'),
         ("name", "write_file"),
@@ -49,7 +50,7 @@ from treadle.models.wire.stream import StreamError
         ("arguments", 7),
     ],
 )
-@pytest.mark.parametrize("at", ["response.output_item.done", "response.completed"])
+@for_every_row("at", ["response.output_item.done", "response.completed"])
 def test_a_call_that_is_told_differently_later_is_refused(field, value, at):
     def change(event: dict[str, Any]) -> None:
         if event["type"] == at:
@@ -59,7 +60,7 @@ def test_a_call_that_is_told_differently_later_is_refused(field, value, at):
     wrong(changed(events_of(call("call_a1", "bash", '{"a": 1}')), change))
 
 
-@pytest.mark.parametrize("at", ["output_text.done", "content_part.done", "output_item.done"])
+@for_every_row("at", ["output_text.done", "content_part.done", "output_item.done"])
 def test_a_text_that_is_told_differently_later_is_refused(at):
     def change(event: dict[str, Any]) -> None:
         if event["type"].endswith(at):
@@ -86,7 +87,7 @@ def test_a_delta_that_is_lost_twice_there_or_moved_is_refused_or_harmless(told):
     wrong(moved)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         {"type": "response.output_text.delta", "output_index": 5, "content_index": 0, "delta": "x"},
@@ -145,7 +146,7 @@ def test_an_event_that_makes_no_sense_is_refused(event):
     assert wrong(sse(*data[: first + 1], *spoiled, *data[first + 1 :]))
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "kind", ["custom_tool_call", "computer_call", "local_shell_call", "apply_patch_call"]
 )
 def test_a_call_of_a_tool_that_was_not_offered_is_refused(kind):
@@ -257,7 +258,7 @@ def test_only_the_last_item_of_a_cut_answer_may_be_unfinished():
     assert "item 0 has no end" in wrong(events_of(call("c", "x", status="incomplete"), text("A")))
 
 
-@pytest.mark.parametrize("nonsense", [-1, True, 2**53 + 1, 2**70, "12", None, 1.5, [], {}])
+@for_every_row("nonsense", [-1, True, 2**53 + 1, 2**70, "12", None, 1.5, [], {}])
 def test_a_usage_that_makes_no_sense_is_not_stored(nonsense):
     for field in ("input_tokens", "output_tokens"):
         assert usage_of({**USAGE, field: nonsense}) is None

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 
+from case_tables import for_every_row
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
@@ -125,7 +125,7 @@ def test_items_of_unknown_types_go_back_as_they_came():
     assert items(said(dream, "Good day.")) == [dream, sent_text("Good day.")]
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "content",
     [
         [{"type": "refusal", "refusal": "No."}],
@@ -137,7 +137,7 @@ def test_items_of_unknown_types_go_back_as_they_came():
         [{"type": "chart", "bars": [1]}, {"type": "output_text", "text": "A", "annotations": []}],
     ],
 )
-@pytest.mark.parametrize("phase", [{}, {"phase": "commentary"}])
+@for_every_row("phase", [{}, {"phase": "commentary"}])
 def test_a_message_item_goes_back_with_all_that_it_says(content, phase):
     head = {"type": "message", "role": "assistant", **phase}
     shape = shape_of({**head, "id": "msg_1", "status": "completed", "content": content})
@@ -161,7 +161,7 @@ def test_a_shape_without_its_texts_changes_nothing():
     assert items(said(shape, LS)) == [SENT_LS]
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "arguments", ["", "{", "[1]", "null", '"x"', '{"a": 1} {', "{" * 5000, '{"a": "\\ud83d"}']
 )
 def test_arguments_that_are_no_object_go_back_inside_one(arguments):
@@ -169,7 +169,7 @@ def test_arguments_that_are_no_object_go_back_inside_one(arguments):
     assert json.loads(sent["arguments"]) == {"malformed_arguments": arguments}
 
 
-@pytest.mark.parametrize("arguments", ["{}", ' { "b":1,\n"a" : 2.50 }', '{"a":"\\u00e4"}'])
+@for_every_row("arguments", ["{}", ' { "b":1,\n"a" : 2.50 }', '{"a":"\\u00e4"}'])
 def test_arguments_go_back_as_the_model_wrote_them(arguments):
     (sent,) = items(Message.assistant("", (ToolCall("c", "bash", arguments),)))
     assert sent["arguments"] == arguments
@@ -208,7 +208,7 @@ def test_tools_may_have_optional_parameters():
     assert "tools" not in body(asked(tools=(tool,)), ModelTraits(has_tools=False))
 
 
-@pytest.mark.parametrize(("limit", "sent"), [(None, 4096), (100, 100), (9000, 4096)])
+@for_every_row("limit, sent", [(None, 4096), (100, 100), (9000, 4096)])
 def test_no_more_tokens_are_asked_for_than_the_model_can_write(limit, sent):
     assert body(asked(), ModelTraits(output_tokens_max=limit))["max_output_tokens"] == sent
 
@@ -219,8 +219,8 @@ def test_a_temperature_goes_to_models_that_have_one():
     assert "temperature" not in body(warm, ModelTraits(has_temperature=False))
 
 
-@pytest.mark.parametrize(
-    ("level", "sent"),
+@for_every_row(
+    "level, sent",
     [
         ("default", {"summary": "auto"}),
         ("off", {"effort": "none"}),

@@ -6,6 +6,7 @@ from itertools import combinations, permutations
 
 import pytest
 
+from case_tables import for_every_row
 from models.loopback import sse
 from models.openai_responses_streams import (
     ANSWERS,
@@ -40,7 +41,7 @@ from treadle.models.wire.sse import SseDecoder
 from treadle.models.wire.stream import StreamError
 
 
-@pytest.mark.parametrize("name", STREAMS)
+@for_every_row("name", STREAMS)
 def test_a_stream_cut_at_any_byte_is_no_answer(name):
     """`end` before the end mark changes nothing, so one pass sees what each cut would see."""
     data, decoder, assembler = STREAMS[name], SseDecoder(), fresh()
@@ -57,7 +58,7 @@ def test_a_stream_cut_at_any_byte_is_no_answer(name):
     assert isinstance([*assembler.end()][-1], LlmEvent.Completed)
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_deltas_concatenate_to_the_message(name):
     *deltas, end = heard(ANSWERS[name])
     said = "".join(delta.content for delta in deltas if isinstance(delta, LlmEvent.TextDelta))
@@ -71,8 +72,8 @@ def test_deltas_concatenate_to_the_message(name):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
+@for_every_row(
+    "name, reason",
     [
         ("text", "stop"),
         ("call", "tool_calls"),
@@ -87,8 +88,8 @@ def test_the_finish_reason_says_why_the_answer_ends(name, reason):
     assert completed(ANSWERS[name]).finish_reason == reason
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
+@for_every_row(
+    "name, kind",
     [
         ("filter", LlmErrorKind.CONTENT_FILTERED),
         ("error event", LlmErrorKind.SERVER),
@@ -175,14 +176,14 @@ def test_an_event_that_brings_nothing_is_a_sign_of_life():
     assert events == [LlmEvent.ThinkingDelta(), LlmEvent.ThinkingDelta()]
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_an_answer_without_deltas_is_the_same_answer(name):
     events = [event for event in events_from(name) if not event["type"].endswith(".delta")]
     assert completed(events) == completed(ANSWERS[name])
 
 
-@pytest.mark.parametrize("name", ANSWERS)
-@pytest.mark.parametrize("output", [[], None])
+@for_every_row("name", ANSWERS)
+@for_every_row("output", [[], None])
 def test_an_answer_whose_last_event_is_empty_is_the_same_answer(name, output):
     events = events_from(name)
     events[-1]["response"]["output"] = output
@@ -205,7 +206,7 @@ def test_of_items_that_are_done_the_last_event_may_have_fewer_and_in_any_order()
     assert misses == []
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_an_answer_of_item_events_alone_is_the_same_answer(name):
     events = [
         event
@@ -216,12 +217,12 @@ def test_an_answer_of_item_events_alone_is_the_same_answer(name):
     assert completed(events) == completed(ANSWERS[name])
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_an_answer_of_one_event_is_the_same_answer(name):
     assert completed(events_from(name)[-1:]) == completed(ANSWERS[name])
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_an_answer_whose_items_come_interleaved_is_the_same(name):
     """All items begin, then all go on: nothing moves to another place."""
     events = events_from(name)
@@ -234,7 +235,7 @@ def test_an_answer_whose_items_come_interleaved_is_the_same(name):
     assert kinds == [item["type"] for item in input_items((expected,), SOURCE)]
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@for_every_row("name", ANSWERS)
 def test_numbers_of_events_do_not_matter(name):
     events = changed(events_from(name), lambda event: event.update(sequence_number=0))
     assert completed(events) == completed(ANSWERS[name])
@@ -324,7 +325,7 @@ def test_cached_and_reasoning_tokens_are_part_of_the_usage():
     )
 
 
-@pytest.mark.parametrize("usage", [None, "x", {}, {"input_tokens": -5, "output_tokens": 1}])
+@for_every_row("usage", [None, "x", {}, {"input_tokens": -5, "output_tokens": 1}])
 def test_a_missing_usage_is_estimated(usage):
     told = completed(events_of(text("x" * 41), usage=usage)).usage
     assert told == Usage(100, 11, estimated=True)
@@ -357,7 +358,7 @@ RENUMBERED = [
 ]
 
 
-@pytest.mark.parametrize("ends", RENUMBERED, ids="+".join)
+@for_every_row("ends", RENUMBERED)
 def test_the_item_that_is_done_says_which_parts_a_message_has(ends):
     """Recorded from gpt-oss behind Bedrock: deltas of part 1, the finished item has part 0."""
     told = (reasoning("hm"), text("I", " look."), call("c", "bash", "{}"))

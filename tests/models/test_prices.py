@@ -14,6 +14,7 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.core.llm import Usage
 from treadle.models.prices.table import price
 from treadle.models.prices.usage_text import describe_dollars, describe_usage
@@ -66,8 +67,8 @@ class TestPrices:
         usage = Usage(1_000, 1_000)
         assert price(provider, dated, usage) == price(provider, model, usage) is not None
 
-    @pytest.mark.parametrize(
-        ("provider", "model"),
+    @for_every_row(
+        "provider, model",
         [
             ("ollama", "llama3"),
             ("scripted", "any"),
@@ -125,8 +126,8 @@ assert not network, network
 
 
 class TestDollars:
-    @pytest.mark.parametrize(
-        ("amount", "words"),
+    @for_every_row(
+        "amount, words",
         [
             ("0", "$0"),
             ("0.00", "$0"),
@@ -157,8 +158,8 @@ class TestDollars:
 
 
 class TestUsageInWords:
-    @pytest.mark.parametrize(
-        ("usage", "words"),
+    @for_every_row(
+        "usage, words",
         [
             (
                 Usage(12_345, 678, cache_read_tokens=9_000, cost_usd=Decimal("0.0423")),

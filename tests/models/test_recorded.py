@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from models.conformance import ProviderConformance, drain
 from models.conformance import request as make_request
 from models.playing import after
@@ -87,7 +88,7 @@ class TestARecordedModel(ProviderConformance):
 
 
 class TestWhatIsPlayed:
-    @pytest.mark.parametrize("name", EXCHANGES)
+    @for_every_row("name", EXCHANGES)
     async def test_the_events_are_those_that_were_streamed(self, all_kinds, name):
         assert await replay(all_kinds, make_request(name)) == EXCHANGES[name]
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from case_tables import for_every_row
 from treadle.core.llm import LlmErrorKind
 from treadle.errors import ScriptError
 from treadle.models.scripted.script import (
@@ -128,7 +129,7 @@ class TestWhatIsAccepted:
         scripts = [make_script({"replies": [reply]}) for reply in (plain, mixed, struct)]
         assert scripts[0] == scripts[1] == scripts[2]
 
-    @pytest.mark.parametrize("kind", LlmErrorKind)
+    @for_every_row("kind", LlmErrorKind)
     def test_every_error_kind_can_be_named(self, kind):
         script = make_script({"replies": [{"error": {"kind": kind.value}}]})
         assert script.replies[0].error == Failure(kind)
@@ -204,8 +205,8 @@ class TestRows:
 
 
 class TestFiles:
-    @pytest.mark.parametrize(
-        ("name", "data", "problem"),
+    @for_every_row(
+        "name, data, problem",
         [
             ("a.toml", b'[[replies]]\ntext = "a\n', "at line 2"),
             ("a.toml", b'[[replies]]\n\ntext = "a"\ntext = "b"\n', "at line 4"),

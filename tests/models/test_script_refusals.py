@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.core.llm import LlmErrorKind
 from treadle.errors import ScriptError, UsageError
 from treadle.models.scripted.script import make_script, parse_script
@@ -259,7 +260,7 @@ BAD = [
 
 
 class TestWhatIsRefused:
-    @pytest.mark.parametrize(("data", "problem"), BAD, ids=range(len(BAD)))
+    @for_every_row("data, problem", BAD)
     def test_a_bad_script_is_refused_with_its_exact_place(self, data, problem):
         assert refusal(data, "demo.toml") == f"demo.toml: {problem}"
 
@@ -282,7 +283,7 @@ class TestWhatIsRefused:
             make_script({})
         assert caught.value.hint == "docs/scripted-models.md describes the format"
 
-    @pytest.mark.parametrize(
+    @for_every_row(
         "date", ["2026-11-21", "2026-11-21T08:15:30Z", "2026-11-21T08:15:30", "08:15:30"]
     )
     def test_a_date_of_toml_is_not_taken_for_text(self, date):

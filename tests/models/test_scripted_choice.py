@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from models.conformance import request
 from models.playing import after, answer, play
 from treadle.core.conversation import Conversation
@@ -112,8 +113,8 @@ class TestRows:
 
 
 class TestConditions:
-    @pytest.mark.parametrize(
-        ("when", "fits", "fits_not"),
+    @for_every_row(
+        "when, fits, fits_not",
         [
             ({"user": "b+"}, ["abbc"], ["ac"]),
             ({"user": "^b"}, ["b"], ["ab"]),
@@ -267,7 +268,7 @@ class Watched(Conversation):
 
 
 class TestCost:
-    @pytest.mark.parametrize("length", [0, 10, 10_000])
+    @for_every_row("length", [0, 10, 10_000])
     def test_only_the_current_turn_is_read_however_long_the_conversation(self, length):
         old = [Message.user("old"), Message.assistant("old")] * length
         turn = after("go", "x", "y")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.core.llm import LlmErrorKind
 from treadle.models.scripted import script
 from treadle.models.scripted.script import parse_script
@@ -21,7 +20,7 @@ def test_the_page_has_scripts_and_programs():
     assert {language for language, _, _ in BLOCKS} == {"toml", "json", "python"}
 
 
-@pytest.mark.parametrize(("name", "text"), SCRIPTS, ids=[name for name, _ in SCRIPTS])
+@for_every_row("name, text", SCRIPTS)
 def test_every_script_on_the_page_is_valid(name, text):
     assert parse_script(text.encode(), name).replies
 
@@ -36,7 +35,7 @@ def test_every_program_on_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch
             Path(name).write_text(text)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "struct",
     [
         script.Script,

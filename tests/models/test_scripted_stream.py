@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from models.conformance import arguments_of, drain, request, text_of
 from models.playing import after, answer, completed, play
 from treadle.core.conversation import Conversation
@@ -146,7 +147,7 @@ class TestTheEnd:
 
 
 class TestFailures:
-    @pytest.mark.parametrize("kind", LlmErrorKind)
+    @for_every_row("kind", LlmErrorKind)
     def test_every_kind_of_error_can_come_at_once_and_in_the_middle(self, kind):
         failure = Failure(kind, "because", 2.5)
         model = ScriptedModel.of(
@@ -229,7 +230,7 @@ class TestTime:
         text, call, end = LlmEvent.TextDelta, LlmEvent.ToolCallDelta, LlmEvent.Completed
         assert happened == [5.0, text, 0.1, text, 0.1, call, end]
 
-    @pytest.mark.parametrize("reply", [{"text": ""}, {"cut": True}, {"error": {"kind": "server"}}])
+    @for_every_row("reply", [{"text": ""}, {"cut": True}, {"error": {"kind": "server"}}])
     async def test_the_first_delay_passes_before_an_end_without_deltas(self, reply):
         slept: list[float] = []
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.core.llm import LlmErrorKind
 from treadle.models.failures import WireError
 from treadle.models.wire.sse import EVENT_SIZE_MAX, SseDecoder, SseEvent
@@ -38,7 +39,7 @@ def test_the_same_events_come_out_however_the_bytes_are_cut(body: bytes, cuts: l
     assert read(body, *cuts) == read(body) == read(body, *range(len(body)))
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@for_every_row("end", [b"\n", b"\r\n", b"\r"])
 def test_lines_may_end_in_any_of_three_ways(end: bytes) -> None:
     body = end.join([b"event: go", b"data: 1", b"data: 2", b"", b"data: 3", b"", b""])
     assert read(body) == [("go", b"1\n2"), ("message", b"3")]

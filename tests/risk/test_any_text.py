@@ -6,10 +6,10 @@ from itertools import product
 from shlex import quote
 from typing import Final
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from processor_time import slow
 from risk.everyday import BY_THEMSELVES, GRANTED
 from treadle.core.tools import RiskLevel
@@ -97,7 +97,7 @@ def test_a_danger_stays_one_in_any_wrappers(command: str, wrappers: list[str]) -
     assert assess(command).risk is RiskLevel.CRITICAL
 
 
-@pytest.mark.parametrize("key", [*RULES])
+@for_every_row("key", [*RULES])
 def test_a_kind_as_a_command_is_of_that_kind_or_of_none(key: str) -> None:
     words = (*key.split(" "),)
     assert kind_of_words(words) == key

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from risk.bypasses import BYPASSES
 from risk.everyday import BY_THEMSELVES, GRANTED
 from treadle.risk.assess import assess
@@ -21,7 +20,7 @@ def test_there_are_enough_of_them() -> None:
     assert len(GRANTED) + len(BY_THEMSELVES) >= 80
 
 
-@pytest.mark.parametrize("command", BYPASSES, ids=range(len(BYPASSES)))
+@for_every_row("command", BYPASSES)
 def test_a_bypass_is_not_covered_by_grants_of_everything_harmless(command: str) -> None:
     assert not is_covered(command)
 

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.core.tools import RiskLevel
 from treadle.risk.assess import COMMAND_SIZE_MAX, assess
 from treadle.risk.reasons import ORDINARY, Reason
@@ -244,12 +243,9 @@ def test_every_reason_has_commands() -> None:
     assert {*DANGERS} | ORDINARY == {*Reason}
 
 
-@pytest.mark.parametrize(
-    ("reason", "command"),
+@for_every_row(
+    "reason, command",
     [(reason, command) for reason, commands in DANGERS.items() for command in commands],
-    ids=[
-        f"{reason.name}-{n}" for reason, commands in DANGERS.items() for n in range(len(commands))
-    ],
 )
 def test_a_danger_is_critical_says_why_and_has_no_kind(reason: Reason, command: str) -> None:
     danger = assess(command)

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
-
+from case_tables import for_every_row
 from risk.everyday import BY_THEMSELVES, GRANTED, ONE_AT_A_TIME
 from treadle.core.tools import RiskLevel
 from treadle.risk.assess import assess
@@ -17,7 +16,7 @@ DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "approvals.md"
 EXPECTED = {**GRANTED, **BY_THEMSELVES, **dict.fromkeys(ONE_AT_A_TIME, ())}
 
 
-@pytest.mark.parametrize(("command", "kinds"), EXPECTED.items(), ids=range(len(EXPECTED)))
+@for_every_row("command, kinds", EXPECTED.items())
 def test_an_ordinary_command_has_its_kinds_and_is_no_alarm(
     command: str, kinds: tuple[str, ...]
 ) -> None:

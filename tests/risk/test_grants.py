@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from risk.attacks import ATTACKS
 from risk.everyday import BY_THEMSELVES, GRANTED
 from treadle.risk.assess import assess
@@ -68,13 +68,13 @@ def test_there_are_enough_attacks() -> None:
     assert len({*ATTACKS}) == len(ATTACKS) >= 150
 
 
-@pytest.mark.parametrize("command", ATTACKS, ids=range(len(ATTACKS)))
+@for_every_row("command", ATTACKS)
 def test_an_attack_is_not_covered_by_a_grant_of_any_known_command(command: str) -> None:
     kinds = assess(command).kinds
     assert not (kinds and {*kinds} <= NARROW)
 
 
-@pytest.mark.parametrize(("command", "kind"), STILL_GRANTED.items(), ids=range(len(STILL_GRANTED)))
+@for_every_row("command, kind", STILL_GRANTED.items())
 def test_what_only_looks_like_an_attack_has_its_kind(command: str, kind: str) -> None:
     assert assess(command).kinds == (kind,)
 
@@ -96,7 +96,7 @@ def _ends_rule(words: list[str], key: str) -> bool:
     return " ".join(words).replace(".venv/bin/", "").endswith(key)
 
 
-@pytest.mark.parametrize("key", [key for key in RULES if words_of_rule(key)])
+@for_every_row("key", [key for key in RULES if words_of_rule(key)])
 def test_no_option_of_a_rule_hides_the_word_after_it(key: str) -> None:
     rule, head = RULES[key], (*key.split(" "),)
     for option in rule.options:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.core.tools import RiskLevel
 from treadle.risk.assess import assess
 
 WS = "/srv/me/app"
 
 
-@pytest.mark.parametrize(
-    ("command", "kinds"),
+@for_every_row(
+    "command, kinds",
     [
         (f"cd {WS} && pytest", (f"cd {WS}", "pytest")),
         (f"cd '{WS}/sub' && ls", (f"cd {WS}/sub", "ls")),
@@ -33,7 +32,7 @@ def test_paths_below_the_workspace_do_not_alarm(
     assert kinds is None or danger.kinds == kinds
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "command",
     [
         f"cat {WS}/../other",
@@ -63,7 +62,7 @@ def test_what_is_dangerous_stays_so_and_so_do_paths_that_only_look_like_it(comma
     assert danger.kinds == ()
 
 
-@pytest.mark.parametrize("workspace", ["", "/", "relative"])
+@for_every_row("workspace", ["", "/", "relative"])
 def test_without_a_workspace_every_absolute_path_is_outside(workspace: str) -> None:
     assert assess("cat /srv/a", workspace).risk is RiskLevel.CRITICAL
     assert assess("mv a b c/; mv -t . a b", workspace).risk is RiskLevel.HIGH

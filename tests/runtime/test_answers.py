@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
+from case_tables import for_every_row
 from treadle.errors import UsageError
 from treadle.runtime.answer_form import FAULTS_MAX, AnswerForm
 
@@ -82,8 +83,8 @@ def test_a_form_of_a_type_and_one_of_its_schema_ask_for_the_same() -> None:
         assert by_schema.find_fault(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@for_every_row(
+    "text, told",
     [
         ("{}", "Object missing required field `steps`"),
         ('{"steps": [{"title": 3}]}', "Expected `str`, got `int` - at `$.steps[0].title`"),
@@ -96,14 +97,14 @@ def test_what_does_not_fit_a_type_is_told_with_its_place(text: str, told: str) -
     assert told in PLAN.find_fault(text)
 
 
-@pytest.mark.parametrize("kind", [list[int], dict[str, bool], int, str])
+@for_every_row("kind", [list[int], dict[str, bool], int, str])
 def test_every_type_that_has_a_schema_can_be_a_form(kind: type) -> None:
     form: AnswerForm[Any] = AnswerForm.of_type(kind)
     value = {"array": [1], "object": {"a": True}, "integer": 3, "string": "x"}[form.schema["type"]]
     assert form.decode(json.dumps(value)) == value
 
 
-@pytest.mark.parametrize("kind", [object, complex, socket.socket, Step | Plan])
+@for_every_row("kind", [object, complex, socket.socket, Step | Plan])
 def test_a_type_that_json_cannot_say_is_refused_in_one_line(kind: Any) -> None:
     with pytest.raises(UsageError, match="cannot be the form of an answer: ") as raised:
         AnswerForm.of_type(kind)
@@ -129,8 +130,8 @@ def test_a_form_keeps_its_schema_though_the_caller_changes_theirs() -> None:
     assert form.find_fault("{}") == ""
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@for_every_row(
+    "text, told",
     [
         ("{}", "'name' is a required property - at `$`"),
         ('{"name": 3}', "3 is not of type 'string' - at `$.name`"),
@@ -167,8 +168,8 @@ def test_a_long_value_is_told_in_short_and_what_is_wrong_with_it_in_full() -> No
     assert "is not of type 'object' - at `$`" in fault
 
 
-@pytest.mark.parametrize(
-    ("schema", "told"),
+@for_every_row(
+    "schema, told",
     [
         ({"type": "objekt"}, "'objekt' is not valid under any of the given schemas - at `$.type`"),
         ({"properties": {"a": {"minimum": "1"}}}, "not of type 'number' - at `$.properties.a"),
@@ -204,14 +205,14 @@ def test_a_schema_that_is_nested_without_measure_is_refused() -> None:
         AnswerForm.of_schema(schema)
 
 
-@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", "x", 3])
+@for_every_row("draft", ["http://json-schema.org/draft-07/schema#", "x", 3])
 def test_a_schema_of_another_draft_is_refused_with_what_to_do(draft: object) -> None:
     with pytest.raises(UsageError, match=f"the schema is of {draft}; only ") as raised:
         AnswerForm.of_schema({"$schema": draft})
     assert "leave out `$schema`" in raised.value.hint
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "schema",
     [
         {"$schema": "https://json-schema.org/draft/2020-12/schema"},
@@ -242,7 +243,7 @@ def test_nothing_is_fetched_for_a_reference() -> None:
 # ---- the text around it ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "{}",
@@ -258,7 +259,7 @@ def test_white_space_and_one_code_fence_around_a_document_are_allowed(text: str)
     assert AnswerForm.of_schema({"type": "object"}).decode(text) == {}
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "Here it is: {}",
@@ -276,7 +277,7 @@ def test_white_space_and_one_code_fence_around_a_document_are_allowed(text: str)
         "`{}`",
     ],
 )
-@pytest.mark.parametrize("form", BOTH)
+@for_every_row("form", BOTH)
 def test_anything_else_around_a_document_is_a_fault(form: AnswerForm[Any], text: str) -> None:
     fits = '{"steps": []}'
     assert form.find_fault(fits) == ""
@@ -291,8 +292,8 @@ def test_a_fence_within_a_document_is_part_of_it() -> None:
     assert form.decode(f"```json\n{inner}\n```") == form.decode(inner) == json.loads(inner)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@for_every_row(
+    "text, told",
     [
         ("", "the answer is empty"),
         (" \n", "the answer is empty"),
@@ -309,7 +310,7 @@ def test_a_fence_within_a_document_is_part_of_it() -> None:
         ('{"a": ' * 50_000, "nested too deeply"),
     ],
 )
-@pytest.mark.parametrize("form", BOTH)
+@for_every_row("form", BOTH)
 def test_what_is_no_json_is_told_with_its_place(
     form: AnswerForm[Any], text: str, told: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from runtime.clock import tick
 from runtime.desk import Failure, Folder, Hooked, Run, Success, Toolbox, for_ever, ignore, mutate
 from treadle.core.conversation import Conversation
@@ -208,7 +209,7 @@ def test_what_fits_is_not_cut(extra: int) -> None:
     assert cut_middle(text) is text
 
 
-@pytest.mark.parametrize("extra", [1, 2, 3, 100_000])
+@for_every_row("extra", [1, 2, 3, 100_000])
 def test_what_is_cut_says_how_much(extra: int) -> None:
     text = "".join(chr(ord("a") + place % 26) for place in range(OUTPUT_LENGTH_MAX + extra))
     head, said, tail = cut_middle(text).split("\n")
@@ -234,7 +235,7 @@ async def test_a_hook_names_the_commit_that_it_made() -> None:
     assert event == PostToolsHookCompleted(True, "committed", commit="c0ffee" * 6)
 
 
-@pytest.mark.parametrize("error", [RuntimeError("oh"), TimeoutError(), SystemExit(3)])
+@for_every_row("error", [RuntimeError("oh"), TimeoutError(), SystemExit(3)])
 async def test_a_hook_that_raises_has_done_nothing_and_says_why(error: BaseException) -> None:
     async def fail() -> None:
         raise error

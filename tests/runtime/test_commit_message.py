@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from runtime.desk import CONFIG, Model
 from treadle.core.llm import Usage
 from treadle.runtime.commit_message import (
@@ -45,7 +46,7 @@ FAILURES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("failure", FAILURES)
+@for_every_row("failure", FAILURES)
 async def test_a_failure_is_an_empty_message_and_is_not_tried_again(failure: Any) -> None:
     model = Model(failure)
     assert await Composer(model, CONFIG.model_name)(DIFF) == ""

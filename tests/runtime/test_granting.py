@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.answers import Verdict
 from treadle.core.approval import NO_SCOPE, Approved, Question, Scope
 from treadle.core.messages import ToolCall
@@ -26,10 +27,9 @@ def test_a_tool_is_granted_with_a_call_like_others(scope: Scope) -> None:
     assert make_tool_grant("bash", [question(scope)]) == granted
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "scope",
     [Scope(reasons=("it deletes a root",)), Scope(ground="here"), Scope(must_ask=True)],
-    ids=["dangerous", "known", "must ask"],
 )
 def test_a_tool_is_not_granted_with_a_call_that_is_like_no_other(scope: Scope) -> None:
     with pytest.raises(UsageError, match="can only be allowed by itself"):

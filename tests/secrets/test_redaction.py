@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from processor_time import GROWTH_MAX, growth, slow
 from token_samples import TOKENS, dumps
 from treadle.runtime.ports import TextRedactor as RedactorPort
@@ -32,7 +33,7 @@ def test_it_is_what_the_runtime_asks_for(redactor: Redactor) -> None:
     assert port.redact(f"a {KEY} b") == f"a {LABEL} b"
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "form",
     [
         KEY,
@@ -279,7 +280,7 @@ CORPUS = {
 }
 
 
-@pytest.mark.parametrize("template", CORPUS.values(), ids=CORPUS)
+@for_every_row("template", CORPUS.values())
 def test_a_secret_is_found_in_every_context(template: str) -> None:
     key = "sk-proj-Zx9RvB47Hq2LmN0"
     cleaned = Redactor({"api_key": key}).redact(template.format(key))

@@ -7,10 +7,10 @@ import json
 import random
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from token_samples import TOKENS, secret_of
 from treadle.secrets.redaction import Redactor
 from treadle.secrets.stream_redaction import HELD_LENGTH_MAX, WORD_LENGTH_MAX
@@ -25,7 +25,7 @@ def shown(pieces: list[str]) -> list[str]:
     return [*map(stream.feed, pieces), stream.end()]
 
 
-@pytest.mark.parametrize("kind", [*TOKENS, "pass_phrase"])
+@for_every_row("kind", [*TOKENS, "pass_phrase"])
 def test_a_secret_cut_anywhere_is_never_shown(kind: str) -> None:
     token = KNOWN if kind == "pass_phrase" else TOKENS[kind](random.Random(f"{kind} 7"))
     text = f"It is {token} and no other.\n"
@@ -35,8 +35,8 @@ def test_a_secret_cut_anywhere_is_never_shown(kind: str) -> None:
         assert "".join(shown([text[:place], text[place:]])) == whole, place
 
 
-@pytest.mark.parametrize("kind", [*TOKENS, "pass_phrase"])
-@pytest.mark.parametrize("size", [1, 3, 17])
+@for_every_row("kind", [*TOKENS, "pass_phrase"])
+@for_every_row("size", [1, 3, 17])
 def test_a_secret_in_small_pieces_is_never_shown(kind: str, size: int) -> None:
     token = KNOWN if kind == "pass_phrase" else TOKENS[kind](random.Random(f"{kind} 8"))
     hidden = token if kind == "pass_phrase" else secret_of(token)
@@ -91,7 +91,7 @@ def test_escapes_and_labels_pass_as_they_are() -> None:
     assert "".join(shown(list(text))) == text
 
 
-@pytest.mark.parametrize("kind", sorted(TOKENS))
+@for_every_row("kind", sorted(TOKENS))
 def test_a_secret_before_another_line_is_never_shown_wherever_they_are_cut(kind: str) -> None:
     """The next line may look like the rest of it; what tells that it is a secret stays with it."""
     token = TOKENS[kind](random.Random(f"{kind} 9"))
@@ -100,8 +100,8 @@ def test_a_secret_before_another_line_is_never_shown_wherever_they_are_cut(kind:
         assert secret_of(token) not in "".join(shown([text[:20], text[20:cut], text[cut:]])), cut
 
 
-@pytest.mark.parametrize("before", [0, 1, 2030, 2100, 5000])
-@pytest.mark.parametrize("kind", ["github_token", "anthropic_key", "jwt", "url_password"])
+@for_every_row("before", [0, 1, 2030, 2100, 5000])
+@for_every_row("kind", ["github_token", "anthropic_key", "jwt", "url_password"])
 def test_a_secret_cut_in_a_word_without_end_is_never_shown(kind: str, before: int) -> None:
     """JSON without spaces is one word, and longer than any token."""
     token = TOKENS[kind](random.Random(f"{kind} 10"))
@@ -129,8 +129,8 @@ def long_key(end: str, line: str = "\n") -> str:
     return line.join([head, "", *lines, "Ab3=", "=x9Yz", foot]) + end
 
 
-@pytest.mark.parametrize("size", [61, 4096, 40_000])
-@pytest.mark.parametrize("line", ["\n", "\\n"])
+@for_every_row("size", [61, 4096, 40_000])
+@for_every_row("line", ["\n", "\\n"])
 def test_of_a_key_too_long_to_be_held_back_its_label_is_shown(size: int, line: str) -> None:
     key, token = long_key(" ", line), TOKENS["private_key"](random.Random(12))
     text = f"It is\n{key}and {long_key(' ', line)}also\n{token}\nand no other.\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
+from case_tables import for_every_row
 from core.samples import said
 from thread.journals import HEADER, at
 from treadle.core.tools import RiskLevel
@@ -56,7 +55,7 @@ def looks_of(*entries: Entry) -> int:
     return Counted.looks
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "entry",
     [
         lambda text: Tagged((text,)),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
+from case_tables import for_every_row
 from core.samples import answer, call, ended, said, success
 from thread.branching import Sides, behind, merge_of, merged
 from thread.journals import EVERY_ENTRY, HEADER, branch_record, records_of, write
@@ -32,7 +31,7 @@ def merge_with(*records: BranchRecord) -> Merged:
     return Merged(1, "0" * 32, records)
 
 
-@pytest.mark.parametrize("entry", EVERY_ENTRY, ids=lambda entry: type(entry).__name__)
+@for_every_row("entry", EVERY_ENTRY)
 def test_every_entry_says_within_a_branch_what_it_says_by_itself(entry: Entry) -> None:
     (record,) = behind(START, [entry], 1)
     (fact,) = behind(START, [merge_with(*flat([record]))], 2)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -12,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import (
     CONFIG,
     FULL,
@@ -50,14 +49,6 @@ from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot
 KEPT = [one for one in STATES_TRIED if not isinstance(one, ProcessingLlmResponse | ShuttingDown)]
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    log = logging.getLogger("treadle.chat")
-    log.disabled = True
-    yield
-    log.disabled = False
-
-
 def read_again(state: AgentState) -> AgentState:
     """The state as it is after its way through a file."""
     assert not isinstance(state, ShuttingDown)
@@ -67,7 +58,7 @@ def read_again(state: AgentState) -> AgentState:
     return restore_state(told, restore_conversation(conversation), CONFIG)
 
 
-@pytest.mark.parametrize("state", KEPT, ids=lambda state: type(state).__name__)
+@for_every_row("state", KEPT)
 def test_every_state_comes_back_as_it_was(state: AgentState) -> None:
     assert read_again(state) == state
     assert machine(read_again(state)).obligations() == machine(state).obligations()
@@ -119,14 +110,14 @@ def test_a_conversation_without_a_summary_is_stored_as_it_always_was() -> None:
     assert restore_conversation(ConversationSnapshot(tuple(TALK))) == TALK
 
 
-@pytest.mark.parametrize("through", [-1, 0, 4])
+@for_every_row("through", [-1, 0, 4])
 def test_a_summary_of_messages_that_are_not_there_is_refused(through: int) -> None:
     told = replace(snapshot_conversation(TALK), compaction=Compaction(through, "sum"))
     with pytest.raises(UnknownEntryError):
         restore_conversation(told)
 
 
-@pytest.mark.parametrize("through", [-1, 0, 2, 4])
+@for_every_row("through", [-1, 0, 2, 4])
 def test_a_compaction_of_what_is_not_in_view_is_refused(through: int) -> None:
     told = snapshot_state(Compacting(SUMMED_UP, through, CompactionCause.TOO_LONG))
     with pytest.raises(UnknownEntryError):

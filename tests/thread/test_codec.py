@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import CONFIG, answer, broken, call, decided, said
 from thread.journals import EVERY_ENTRY, FAILURES
 from treadle.core.approval import Approved, Decision, Modified, Rejected
@@ -30,7 +31,7 @@ def configured(schema: dict[str, Any]) -> Configured:
     return Configured(AgentConfig(tools=(ToolDefinition("t", "", schema),)))
 
 
-@pytest.mark.parametrize("entry", EVERY_ENTRY, ids=lambda entry: type(entry).__name__)
+@for_every_row("entry", EVERY_ENTRY)
 def test_every_entry_comes_back_and_is_encoded_the_same_again(entry: Entry) -> None:
     fed, data = encode_entry(entry)
     assert fed == entry == decode_entry(data)
@@ -43,7 +44,7 @@ def test_the_samples_hold_every_event_and_every_fact_that_is_stored() -> None:
     assert kinds == {*DURABLE, *TASK_EVENTS, *Fact.__args__}
 
 
-@pytest.mark.parametrize("kind", FAILURES)
+@for_every_row("kind", FAILURES)
 def test_every_failure_of_a_model_comes_back(kind: LlmErrorKind) -> None:
     event = broken(kind, retry_after_s=1.5, jitter=0.25)
     assert encode_entry(event)[0] == event
@@ -105,8 +106,8 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("decision", "words"),
+@for_every_row(
+    "decision, words",
     [
         (Approved(), '{"type":"approved"}'),
         (Rejected("no"), '{"type":"rejected","reason":"no"}'),
@@ -165,7 +166,7 @@ def test_an_entry_without_a_secret_is_stored_byte_for_byte() -> None:
     assert encode_entry(event, lambda text: text) == encode_entry(event)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "entry",
     [
         UserInput(None),  # type: ignore[arg-type]
@@ -174,7 +175,6 @@ def test_an_entry_without_a_secret_is_stored_byte_for_byte() -> None:
         configured({"x": object()}),
         configured({(1, 2): 3}),  # type: ignore[dict-item]
     ],
-    ids=["none", "number for text", "nan", "object", "tuple for key"],
 )
 def test_what_json_cannot_hold_is_a_bug_told_as_one_and_not_stored(entry: Entry) -> None:
     with pytest.raises(InternalError, match="cannot be stored"):
@@ -189,7 +189,7 @@ def test_nesting_without_end_is_told_as_a_bug_too() -> None:
         encode_entry(configured(schema))
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "data",
     [
         b"",
@@ -213,7 +213,6 @@ def test_nesting_without_end_is_told_as_a_bug_too() -> None:
         b'{"type":"user_input","message":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
         b'{"type":"user_input","message":{"role":"user","content":"", "x":' + b'{"x":' * 100_000,
     ],
-    ids=range(20),
 )
 def test_what_this_version_does_not_know_is_said_to_be_unknown(data: bytes) -> None:
     with pytest.raises(UnknownEntryError, match="cannot read"):

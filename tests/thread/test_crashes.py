@@ -6,11 +6,8 @@ is left. Whatever the machine asks for after that is what it would have asked fo
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,14 +19,6 @@ from treadle.thread.chat_state import snapshot_state
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Condition, Head, encode_batch, scan
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    log = logging.getLogger("treadle.chat")
-    log.disabled = True
-    yield
-    log.disabled = False
 
 
 class Process:

@@ -14,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from case_tables import for_every_row
 from thread.journals import PLAIN, large, write
 from thread.oracle import judge
 from treadle.thread.record import Condition, Record, Scan, scan
@@ -221,7 +222,7 @@ def _at_every_line(
         yield place, b"".join(lines)
 
 
-@pytest.mark.parametrize("original", ENDINGS[-4:], ids=len)
+@for_every_row("original", ENDINGS[-4:])
 def test_a_lost_line_end_between_two_writes_is_no_tear(original: bytes) -> None:
     """Two records on one line: both were acknowledged, and both are still there to be saved."""
 
@@ -236,7 +237,7 @@ def test_a_lost_line_end_between_two_writes_is_no_tear(original: bytes) -> None:
             assert found.condition is Condition.CORRUPT, place
 
 
-@pytest.mark.parametrize("original", ENDINGS[-4:], ids=len)
+@for_every_row("original", ENDINGS[-4:])
 def test_a_lost_line_is_no_tear_unless_it_is_the_last(original: bytes) -> None:
     for place, data in _at_every_line(original, lambda lines, place: lines.pop(place)):
         is_last = place == original.count(b"\n") - 1
@@ -244,7 +245,7 @@ def test_a_lost_line_is_no_tear_unless_it_is_the_last(original: bytes) -> None:
         assert check(data, original).condition is expected, place
 
 
-@pytest.mark.parametrize("original", ENDINGS[-4:], ids=len)
+@for_every_row("original", ENDINGS[-4:])
 def test_a_foreign_line_anywhere_before_a_record_is_no_tear(original: bytes) -> None:
     for place, data in _at_every_line(original, lambda lines, at: lines.insert(at, b"foreign\n")):
         assert check(data, original).condition is Condition.CORRUPT, place

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import fields, replace
 
+from case_tables import for_every_row
 from core.samples import CONFIG, answer, broken, call, ended, said
 from thread.journals import EVERY_ENTRY, HEADER, ID, PLAIN, at, fold_of, records_of, write
 from treadle.core.actions import SendLlmRequest, WaitForInput
@@ -142,8 +143,8 @@ def test_an_input_that_was_not_queued_takes_nothing_from_the_queue() -> None:
     assert fold.queued == (first,)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "title"),
+@for_every_row(
+    "prompt, title",
     [
         ("fix the bug", "fix the bug"),
         ("\n  fix it  \nwith care", "fix it"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import for_every_row
 from processor_time import slow
 from thread.journals import PLAIN, at, write
 from treadle.thread.codec import UnknownEntryError, decode_entry
@@ -56,7 +57,7 @@ def test_a_field_that_stands_twice_is_read_as_its_last_value() -> None:
     assert (record.seq, record.at) == (1, "y")
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         b"{}",
@@ -68,7 +69,6 @@ def test_a_field_that_stands_twice_is_read_as_its_last_value() -> None:
         b'{"type":"user_input","message":"no message"}',
         b'{"type":"__reduce__","py/object":"os.system"}',
     ],
-    ids=range(8),
 )
 def test_an_event_that_is_none_is_a_record_that_cannot_be_read(event: bytes) -> None:
     [record] = scan(line(b'{"seq":1,"at":"","event":%b}' % event)).records

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from thread.journals import ID
 from treadle.thread.ids import PREFIX, is_thread_id
 
@@ -13,7 +12,7 @@ def test_a_whole_id_is_one() -> None:
     assert ID.startswith(PREFIX)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "",

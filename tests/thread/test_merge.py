@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from core.samples import answer, call, ended, said, success
 from core.sessions import check_pairs, random_durable_event
 from thread.branching import Sides, behind, gone_on, merge_of, merged, random_sides
@@ -56,15 +55,6 @@ from treadle.thread.record import Head, Record, Scanner, encode_batch
 from treadle.thread.snapshot import encode_snapshot
 
 randoms = st.randoms(use_true_random=False)
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    for name in ("treadle.chat", "treadle.task"):
-        logging.getLogger(name).disabled = True
-    yield
-    for name in ("treadle.chat", "treadle.task"):
-        logging.getLogger(name).disabled = False
 
 
 def fact_of(record: Record) -> Merged:
@@ -420,7 +410,7 @@ SAID: tuple[tuple[Entry, str, object], ...] = (
 )
 
 
-@pytest.mark.parametrize(("entry", "field", "value"), SAID, ids=lambda value: str(value)[:12])
+@for_every_row("entry, field, value", SAID)
 def test_what_a_person_said_on_our_side_holds(entry: Entry, field: str, value: object) -> None:
     fold = fold_of(merged(two_sides(history(said("go")), [answer("theirs")], [entry])))
     assert getattr(fold.metadata, field) == value
@@ -454,8 +444,8 @@ def test_privacy_is_of_this_machine_and_is_not_merged() -> None:
     assert fold_of(merged(private)).is_private
 
 
-@pytest.mark.parametrize(
-    ("ours", "is_trashed"),
+@for_every_row(
+    "ours, is_trashed",
     [
         ([answer("ours")], False),
         ([Annotated("x")], True),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from thread.journals import EVERY_ENTRY, PLAIN, at, large, records_of, write
 from treadle.core.events import UserInput
 from treadle.core.messages import Message
@@ -121,17 +122,15 @@ def test_any_text_stays_on_its_one_line_and_comes_back(text: str) -> None:
     assert entry.message.content == clean(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["\u2028", "\u2029", "\x85", "\0", "\r", "\n", "\v\f", "\U0001f9f5"]
-)
+@for_every_row("text", ["\u2028", "\u2029", "\x85", "\0", "\r", "\n", "\v\f", "\U0001f9f5"])
 def test_characters_that_break_lines_or_strings_elsewhere_come_back(text: str) -> None:
     entry, data = encode_entry(UserInput(Message.user(f"a{text}b")))
     lines, _ = encode_batch(Head(), at(0), [data])
     assert decode_entry(records_of(lines)[0].event) == UserInput(Message.user(f"a{text}b")) == entry
 
 
-@pytest.mark.parametrize(
-    ("text", "stored"),
+@for_every_row(
+    "text, stored",
     [
         ("a\ud83d", "a\ufffd"),
         ("\udc00b", "\ufffdb"),
@@ -175,7 +174,7 @@ def fed(data: bytes, *sizes: int) -> Scan:
     return replace(found, records=records)
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 43, 44, 45, 500, 10_000])
+@for_every_row("size", [1, 2, 7, 43, 44, 45, 500, 10_000])
 def test_however_a_journal_is_cut_into_pieces_it_is_read_the_same(size: int) -> None:
     data = large()
     for bad in (
@@ -233,8 +232,8 @@ def test_a_write_that_is_longer_than_any_is_refused_before_it_is_written() -> No
         encode_batch(Head(), at(0), [event] * 4 + [b'"' + b"y" * 10_000 + b'"'])
 
 
-@pytest.mark.parametrize("before", [b"", write(PLAIN)[0]], ids=["nothing", "a journal"])
-@pytest.mark.parametrize("filling", [b"\0", b"{", b'{"seq":', b"x"])
+@for_every_row("before", [b"", write(PLAIN)[0]])
+@for_every_row("filling", [b"\0", b"{", b'{"seq":', b"x"])
 def test_a_line_without_end_is_given_up_and_is_no_unfinished_write(
     before: bytes, filling: bytes
 ) -> None:

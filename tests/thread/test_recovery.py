@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-import pytest
-
+from case_tables import for_every_row
 from core.samples import Completed, Pending, Running, success
 from treadle.core.tools import EffectClass, Status
 from treadle.thread.recovery import RECOVERY_CASES, CallProgress, Decision, decide, standing_of
@@ -37,7 +36,7 @@ WORDS: Final = {
 }
 
 
-@pytest.mark.parametrize(("standing", "effect", "has_person"), COMBINATIONS)
+@for_every_row("standing, effect, has_person", COMBINATIONS)
 def test_exactly_one_row_fits(
     standing: CallProgress, effect: EffectClass, has_person: bool
 ) -> None:
@@ -87,8 +86,8 @@ def test_every_row_and_every_decision_is_used() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("status", "standing"),
+@for_every_row(
+    "status, standing",
     [
         (Pending("a", "edit"), CallProgress.NOT_STARTED),
         (Running("a", "edit"), CallProgress.STARTED),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.thread.safe_text import legible, unhidden
 
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -40,7 +39,7 @@ def test_every_control_every_turn_of_direction_and_all_that_is_unseen_is_marked_
         assert legible(one) == ("\N{REPLACEMENT CHARACTER}" if steers else one), hex(code)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "⚠\ufe0f",
@@ -50,13 +49,12 @@ def test_every_control_every_turn_of_direction_and_all_that_is_unseen_is_marked_
         "\u0645\u06cc\u200c\u062e",
         "क्\u200dष",
     ],
-    ids=["sign", "keycap", "two in one", "heart", "Persian", "Hindi"],
 )
 def test_what_makes_emoji_and_words_whole_stays(text: str) -> None:
     assert legible(text) == text
 
 
-@pytest.mark.parametrize("hidden", ["\ufe0f", "\ufe0e", "\u200d", "\u200c"], ids=ascii)
+@for_every_row("hidden", ["\ufe0f", "\ufe0e", "\u200d", "\u200c"])
 def test_what_belongs_to_no_character_before_it_is_marked(hidden: str) -> None:
     mark = "\N{REPLACEMENT CHARACTER}"
     assert legible(f"rm{hidden} x") == f"rm{mark} x"

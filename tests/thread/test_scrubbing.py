@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import for_every_row
 from core.samples import answer, call, said
 from thread.branching import behind
 from thread.journals import HEADER, branch_record, fold_of, records_of, write
@@ -62,7 +63,7 @@ def test_merged_records_are_known_by_their_hashes_as_before() -> None:
     assert record.hash in known_in(done.records)
 
 
-@pytest.mark.parametrize("word", ["user_input", "content", "edit", "llm_completed", "role"])
+@for_every_row("word", ["user_input", "content", "edit", "llm_completed", "role"])
 def test_a_text_that_is_a_part_of_how_merged_records_are_written_stays(word: str) -> None:
     data = merged(
         branch_record(2, said("x")), branch_record(3, answer("", call("a", "edit"))), message="y"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import msgspec
-import pytest
 
+from case_tables import for_every_row
 from core.samples import answer, call, ended, failure, said, success
 from thread.journals import EVERY_ENTRY
 from treadle.core.events import LlmEvent, PostToolsHookCompleted, UserInput
@@ -73,7 +73,7 @@ def test_every_entry_there_is_has_a_row_and_a_sample() -> None:
     assert kinds == {type(entry) for entry in SAMPLES}
 
 
-@pytest.mark.parametrize("entry", SAMPLES, ids=lambda entry: type(entry).__name__)
+@for_every_row("entry", SAMPLES)
 def test_all_that_a_person_may_look_for_is_among_the_texts(entry: Entry) -> None:
     found = words(entry)
     wanted = free_texts(entry, msgspec.to_builtins(entry))
@@ -98,7 +98,7 @@ def test_the_arguments_of_a_call_are_words_and_not_json() -> None:
     ]
 
 
-@pytest.mark.parametrize("broken", ['{"path":"a\\nb', "no json", "[" * 5000, '"\\ud800"'])
+@for_every_row("broken", ['{"path":"a\\nb', "no json", "[" * 5000, '"\\ud800"'])
 def test_arguments_that_are_no_json_are_searched_as_they_are(broken: str) -> None:
     (found,) = texts(answer("", call("a", "edit", broken)))
     assert found[1].startswith("edit\n")

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from core.samples import EVENTS_TRIED
 from thread.journals import ID, PLAIN, fold_of, large, random_batches, records_of, write
 from treadle.thread.codec import decode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head, Record
 from treadle.thread.snapshot import Snapshot, decode_snapshot, encode_snapshot, restore_fold
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    log = logging.getLogger("treadle.chat")
-    log.disabled = True
-    yield
-    log.disabled = False
 
 
 def head_of(data: bytes, count: int) -> Head:
@@ -199,7 +190,7 @@ HOSTILE: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@for_every_row("name", HOSTILE)
 def test_a_forged_snapshot_gives_nothing_or_a_thread_that_can_go_on(name: str) -> None:
     snapshot = decode_snapshot(changed(HOSTILE[name]))
     if snapshot is None:

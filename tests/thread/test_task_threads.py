@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any, Final
@@ -39,14 +38,6 @@ from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fo
 HEADER: Final = ThreadCreated(
     FORMAT_VERSION, ID, TASK, "treadle library", parent=OTHER_ID, parent_call="a", depth=1
 )
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    log = logging.getLogger("treadle.task")
-    log.disabled = True
-    yield
-    log.disabled = False
 
 
 def machine_of(fold: ThreadFold) -> TaskMachine:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from case_tables import for_every_row
 from processor_time import slow
 from treadle.tool_failure import ToolFailure
 from treadle.tools.globs import compile_glob, expand_braces, make_filter
 
 
-@pytest.mark.parametrize(
-    ("pattern", "fits", "fits_not"),
+@for_every_row(
+    "pattern, fits, fits_not",
     [
         ("*.py", ["a.py", "x/y/.b.py"], ["a.pyc", "a.py/b", "py"]),
         ("/*.py", ["a.py"], ["x/a.py"]),

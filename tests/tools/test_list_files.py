@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.list_files import ENTRY_COUNT_MAX
 
@@ -21,8 +22,8 @@ def tree(folder: Path) -> None:
     (folder / ".gitignore").write_text("build/\n")
 
 
-@pytest.mark.parametrize(
-    ("options", "shown"),
+@for_every_row(
+    "options, shown",
     [
         ({}, [".gitignore", "README.md", "src/a.py", "src/b.txt", "src/deep/c.py"]),
         ({"depth": 1}, [".gitignore", "README.md", "src/"]),

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import tracemalloc
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.core.tools import ToolProgress
 from treadle.tools.output import HEAD_SIZE_MAX, REPORT_S, REPORT_SIZE_MAX, TAIL_SIZE_MAX, Output
 
 LIMIT = HEAD_SIZE_MAX + TAIL_SIZE_MAX
 
 
-@pytest.mark.parametrize("chunk_size", [1000, 65536, 10**6])
-@pytest.mark.parametrize("size", [0, 1, LIMIT - 1, LIMIT, LIMIT + 1, 3 * LIMIT + 7])
+@for_every_row("chunk_size", [1000, 65536, 10**6])
+@for_every_row("size", [0, 1, LIMIT - 1, LIMIT, LIMIT + 1, 3 * LIMIT + 7])
 async def test_head_and_tail_are_kept_and_the_gap_is_counted(size: int, chunk_size: int) -> None:
     data = (b"abcdefghijklmnopqrstuvwxyz" * (size // 26 + 1))[:size]
     output = Output(lambda _: None)

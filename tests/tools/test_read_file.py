@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.core.tools import ToolErrorKind
 from treadle.tools.read_file import OUTPUT_SIZE_MAX, PIECE_SIZE, SNIFF_SIZE
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "shown"),
+@for_every_row(
+    "content, options, shown",
     [
         (b"", {}, "[empty file]"),
         (b"one", {}, "one"),
@@ -39,8 +40,8 @@ async def test_the_lines_asked_for_are_shown(
     assert await succeed("read_file", path="f", **options) == shown
 
 
-@pytest.mark.parametrize(
-    ("content", "start_line", "line_count"),
+@for_every_row(
+    "content, start_line, line_count",
     [(b"", 2, 0), (b"one\n", 2, 1), (b"one\ntwo", 3, 2), (b"one\ntwo\n", 99, 2), (b"\n\n", 3, 2)],
 )
 async def test_a_line_beyond_the_end_is_answered_with_the_number_of_lines(

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from case_tables import for_every_row
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     EffectClass,
@@ -77,8 +78,8 @@ def raises(error: BaseException, *, in_loop: bool = False) -> AnyTool:
     return explode_in_thread
 
 
-@pytest.mark.parametrize(
-    ("value", "output"),
+@for_every_row(
+    "value, output",
     [
         ("text", "text"),
         ("", ""),
@@ -107,9 +108,9 @@ async def test_a_failure_keeps_its_kind_message_and_output(in_loop: bool) -> Non
     assert outcome == ToolExecutionOutcome.Error("id", error)
 
 
-@pytest.mark.parametrize("in_loop", [True, False])
-@pytest.mark.parametrize(
-    ("error", "message"),
+@for_every_row("in_loop", [True, False])
+@for_every_row(
+    "error, message",
     [
         (KeyError("k"), "KeyError: 'k'"),
         (OSError(2, "gone"), "FileNotFoundError: [Errno 2] gone"),
@@ -186,8 +187,8 @@ def assessed(answer: Callable[[Arguments], Any], arguments_json: str = "{}") -> 
     return Registry([draw_a, work]).risk_of(ToolCall("id", "work", arguments_json))
 
 
-@pytest.mark.parametrize(
-    ("said", "risk"),
+@for_every_row(
+    "said, risk",
     [
         (RiskLevel.LOW, None),
         (RiskLevel.MEDIUM, None),
@@ -213,7 +214,7 @@ def test_a_risk_is_told_from_the_validated_arguments_with_their_defaults() -> No
     assert seen == [{"path": ".", "depth": 3}, {"path": "a", "depth": 2}]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"depth": "3"}', '{"other": 1}', "\ud800", "[" * 999])
+@for_every_row("text", ["", "{", '{"depth": "3"}', '{"other": 1}', "\ud800", "[" * 999])
 def test_a_call_that_cannot_run_has_no_risk_of_its_own(text: str) -> None:
     assert assessed(lambda _: RiskLevel.CRITICAL, text) is None
 
@@ -240,7 +241,7 @@ def test_a_tool_that_fails_to_assess_a_call_counts_as_critical_and_is_logged(
     assert line.getMessage() == f"risk_of of the tool work failed: {type(error).__name__}"
 
 
-@pytest.mark.parametrize("value", [None, 0, 5, "high"])
+@for_every_row("value", [None, 0, 5, "high"])
 def test_what_is_no_level_of_risk_counts_as_critical(value: object) -> None:
     assert assessed(lambda _: value) is RiskLevel.CRITICAL
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from runtime.clock import use_up
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.process import program as process
@@ -72,8 +73,8 @@ async def test_lines_that_match_are_shown(
     assert await succeed("search_files", **options) == "\n".join(lines)
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "message"),
+@for_every_row(
+    "options, kind, message",
     [
         ({"pattern": "("}, ToolErrorKind.INVALID_ARGUMENTS, "pattern: missing )"),
         ({"pattern": "a{99999999999}"}, ToolErrorKind.INVALID_ARGUMENTS, "pattern: "),

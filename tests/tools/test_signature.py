@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from msgspec import Meta, Struct
 
+from case_tables import for_every_row
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
@@ -94,8 +95,8 @@ def test_the_schema_comes_from_types_and_docstring_and_stands_for_itself() -> No
 ONE = '"points":[{"x":1}]'
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
+@for_every_row(
+    "text, reason",
     [
         ("{", "Input data was truncated"),
         ("nonsense", "JSON is malformed: "),
@@ -228,8 +229,8 @@ def unknown_type(text: Missing) -> str:  # type: ignore[name-defined]  # noqa: F
     return str(text)
 
 
-@pytest.mark.parametrize(
-    ("function", "fault"),
+@for_every_row(
+    "function, fault",
     [
         (undocumented, "has no docstring"),
         (unannotated, "does not annotate text"),

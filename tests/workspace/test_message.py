@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.workspace.message import (
     DIFF_SIZE_MAX,
     LINE_COUNT_MAX,
@@ -21,8 +21,8 @@ def changes(*names: str, letters: str = ".M") -> list[StatusEntry]:
     return [StatusEntry(name, name, letters) for name in names]
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
+@for_every_row(
+    "answer, message",
     [
         ("fix: handle empty list", "fix: handle empty list"),
         ("  fix: x  \n\n", "fix: x"),
@@ -69,8 +69,8 @@ def test_an_accepted_message_is_accepted_as_it_is(answer: str) -> None:
     assert not message or subject.strip()
 
 
-@pytest.mark.parametrize(
-    ("mine", "message"),
+@for_every_row(
+    "mine, message",
     [
         (changes("a.py"), "chore: update a.py"),
         (changes("a.py", "src/b.py"), "chore: update a.py and src/b.py"),

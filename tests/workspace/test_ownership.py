@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.workspace.ownership import (
     IN_THE_WAY,
     NESTED,
@@ -40,8 +39,8 @@ def pick(
     )
 
 
-@pytest.mark.parametrize(
-    ("is_yours", "is_named", "takes_all", "is_whole", "is_kept"),
+@for_every_row(
+    "is_yours, is_named, takes_all, is_whole, is_kept",
     list(itertools.product([False, True], repeat=5)),
 )
 def test_every_combination_of_what_is_known_of_a_file(
@@ -63,8 +62,8 @@ def test_every_combination_of_what_is_known_of_a_file(
         assert choice.withheld == ({"a": PERHAPS_YOURS} if takes_all else {})
 
 
-@pytest.mark.parametrize(
-    ("mine", "yours"),
+@for_every_row(
+    "mine, yours",
     [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a"), ("a a/b", "a/c"), ("x/y/z x/y", "x/y/w")],
 )
 def test_files_that_cannot_exist_together_go_together_or_not_at_all(mine: str, yours: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.errors import UsageError
 from treadle.workspace.provenance import Commit, Reference, list_commits, named_threads
 from workspace.repo import TRAILER, Repo
@@ -16,8 +17,8 @@ THREAD = "T-01890a5d-ac96-774b-bcce-b302099a8057"
 OTHER = "T-01890a5d-ac96-774b-bcce-b302099a8058"
 
 
-@pytest.mark.parametrize(
-    ("message", "found"),
+@for_every_row(
+    "message, found",
     [
         (f"fix\n\n{TRAILER}", [(THREAD, 12)]),
         (f"fix\n\n{TRAILER}\n", [(THREAD, 12)]),
@@ -95,7 +96,7 @@ async def test_a_limit_says_whether_there_is_more(repo: Repo) -> None:
         assert (len(found), more) == (min(count, 2), has_more)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "span",
     [
         "--output=stolen",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.workspace.remote import choose_remote, normalise_remote
 
 
-@pytest.mark.parametrize(
-    ("url", "name"),
+@for_every_row(
+    "url, name",
     [
         ("https://github.com/ada/engine.git", "github.com/ada/engine"),
         ("https://github.com/ada/engine", "github.com/ada/engine"),
@@ -74,8 +74,8 @@ def test_any_text_is_answered_and_a_name_is_a_host_and_a_path(url: str) -> None:
     assert name is None or (name.count("/") >= 1 and "@" not in name and name == name.strip("/"))
 
 
-@pytest.mark.parametrize(
-    ("names", "chosen"),
+@for_every_row(
+    "names, chosen",
     [
         ("fork upstream origin", "origin"),
         ("fork upstream", "upstream"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import (
     ANSWER,
@@ -144,7 +145,7 @@ def test_a_call_starts_reports_and_may_turn_out_uncertain() -> None:
     assert (done.started_at, done.completed_at) == ("later", "end")
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         ToolStarted("x"),
@@ -219,7 +220,7 @@ def test_the_hook_runs_when_a_tool_that_changes_things_succeeded() -> None:
     assert machine.memory.executions == ()
 
 
-@pytest.mark.parametrize("name", ["edit", "put", "unheard_of"])
+@for_every_row("name", ["edit", "put", "unheard_of"])
 def test_the_hook_runs_after_every_kind_of_tool_that_may_have_changed_something(name: str) -> None:
     machine = agent()
     assert isinstance(does(machine, asks(call("a", name)), fine("a")), RunPostToolsHook)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import agent, asks, at, call, decided, does, fine, logged, request, says, texts
 from treadle.core.actions import WAIT, ExecuteTools, RequestApproval, SendLlmRequest
@@ -121,7 +121,7 @@ def test_a_call_modified_to_something_riskier_is_asked_about_again() -> None:
     )
 
 
-@pytest.mark.parametrize("risk", [None, RiskLevel.LOW, RiskLevel.MEDIUM])
+@for_every_row("risk", [None, RiskLevel.LOW, RiskLevel.MEDIUM])
 def test_a_call_modified_to_nothing_riskier_runs_at_once(risk: RiskLevel | None) -> None:
     machine = asked(EDIT)
     assert isinstance(does(machine, decided("c", Modified("{}", risk))), ExecuteTools)
@@ -169,7 +169,7 @@ def test_a_batch_of_which_only_the_calls_without_a_question_are_left_runs_those(
     assert isinstance(pending, ToolExecutionStatus.Pending)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [decided("x", Approved()), decided("b", Approved()), fine("a"), TimeRanOut(at(99))],
 )

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import (
     Rows,
@@ -144,7 +145,7 @@ def test_a_rejected_call_of_a_planning_of_its_own_does_not_run() -> None:
     assert machine.memory.history[-1].observation == "REJECTED: no"
 
 
-@pytest.mark.parametrize("policy", [AlwaysAsk(), AskAbove(RiskLevel.LOW), ToolBased({})])
+@for_every_row("policy", [AlwaysAsk(), AskAbove(RiskLevel.LOW), ToolBased({})])
 def test_a_call_whose_tool_was_granted_is_not_asked_about(policy: Any) -> None:
     machine = planning_by_itself(approval=policy, granted={"burn": RiskLevel.HIGH})
     planned = ended("LlmToolCall", "Planning", current_tool_call=call("x", "burn"))
@@ -233,8 +234,8 @@ _POLICIES: Final = (
 )
 
 
-@pytest.mark.parametrize("granted", [{}, {"edit": RiskLevel.MEDIUM, "burn": RiskLevel.LOW}])
-@pytest.mark.parametrize("policy", _POLICIES, ids=str)
+@for_every_row("granted", [{}, {"edit": RiskLevel.MEDIUM, "burn": RiskLevel.LOW}])
+@for_every_row("policy", _POLICIES)
 def test_what_planning_did_not_ask_about_is_not_asked_about_by_acting(
     policy: Any, granted: dict[str, RiskLevel]
 ) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
+from case_tables import for_every_row
 from core.task.tasks import (
     ANSWER,
     Rows,
@@ -23,8 +22,8 @@ from treadle.core.llm import Usage
 from treadle.core.task.events import CustomState
 
 
-@pytest.mark.parametrize(
-    ("budget", "used", "limit"),
+@for_every_row(
+    "budget, used, limit",
     [
         (TokenBudget(max_total=10), Usage(9, 1), "tokens"),
         (TokenBudget(max_cost_usd=Decimal(1)), Usage(cost_usd=Decimal(1)), "cost"),

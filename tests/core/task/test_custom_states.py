@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import (
     ANSWER,
@@ -154,9 +155,7 @@ def test_a_handler_that_fails_may_say_why_without_owning_the_error() -> None:
     assert (machine.state_name, machine.memory.error) == ("Error", event.changes.error)
 
 
-@pytest.mark.parametrize(
-    "event", [ended("Accepted", "Another"), fine("a"), says(ANSWER), asks(), given()]
-)
+@for_every_row("event", [ended("Accepted", "Another"), fine("a"), says(ANSWER), asks(), given()])
 def test_what_does_not_belong_to_the_custom_state_changes_nothing(event: Any) -> None:
     machine = reviewing()
     before = machine.state
@@ -274,8 +273,8 @@ def test_acting_looks_at_the_blacklist_for_a_planning_that_does_not() -> None:
     assert "TOOL_FAILURE" in logged(machine)
 
 
-@pytest.mark.parametrize(
-    ("observation", "kept", "told"),
+@for_every_row(
+    "observation, kept, told",
     [
         ("SUCCESS: by hand", "SUCCESS: by hand", "by hand"),
         ("ERROR: by hand", "ERROR: Failed: by hand", "ERROR: Failed: by hand"),

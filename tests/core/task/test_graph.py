@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.core.task.events import WRITABLE, CustomState, Graph
 from treadle.core.task.graph import build_graph_table, check_graph, draw_task
 from treadle.core.task.table import (
@@ -179,7 +180,7 @@ FAULTY: dict[str, tuple[Graph, str]] = {
 }
 
 
-@pytest.mark.parametrize(("given", "message"), FAULTY.values(), ids=FAULTY.keys())
+@for_every_row("given, message", FAULTY.values())
 def test_what_cannot_run_is_refused_by_name_and_drawn(given: Graph, message: str) -> None:
     error = refused(given)
     assert message in error.message
@@ -203,7 +204,7 @@ MALFORMED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("given", MALFORMED, ids=repr)
+@for_every_row("given", MALFORMED)
 def test_what_does_not_have_the_form_of_a_graph_is_refused(given: Any) -> None:
     error = refused(given)
     assert "does not have the form" in error.message

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import (
     ANSWER,
@@ -62,7 +63,7 @@ def test_the_flag_for_parallel_tools_is_read() -> None:
     assert agent(parallel_tools=False).parallel_max == 1
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         asks(BURN),

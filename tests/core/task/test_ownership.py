@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.task.tasks import ANSWER, agent, call, does, given, idle, says
 from treadle.core.actions import WAIT
 from treadle.core.approval import Question
@@ -109,7 +110,7 @@ def test_the_owners_are_those_of_the_source_document_and_the_ones_added() -> Non
         assert set(OWNERS[field]) == states | ADDED.get(field, set())
 
 
-@pytest.mark.parametrize(("state", "field"), [*product(BUSY, sorted(set(FIELDS) - APPENDED))])
+@for_every_row("state, field", [*product(BUSY, sorted(set(FIELDS) - APPENDED))])
 def test_a_field_is_written_by_its_owners_and_by_no_other_state(state: State, field: str) -> None:
     machine = idle({state: changing(field, OTHER[field])})
     machine.handle_event(given())
@@ -125,7 +126,7 @@ def test_a_field_is_written_by_its_owners_and_by_no_other_state(state: State, fi
     assert machine.state is before
 
 
-@pytest.mark.parametrize("state", [State.IDLE, State.DONE, State.PLANNING])
+@for_every_row("state", [State.IDLE, State.DONE, State.PLANNING])
 def test_what_a_state_writes_when_it_is_entered_is_checked_too(state: State) -> None:
     handler = Handler(lambda memory, _: (replace(memory, task="mine"), WAIT))
     machine = idle({state: handler})
@@ -133,7 +134,7 @@ def test_what_a_state_writes_when_it_is_entered_is_checked_too(state: State) -> 
         does(machine, given(), says(ANSWER))
 
 
-@pytest.mark.parametrize("state", State)
+@for_every_row("state", State)
 def test_every_state_may_add_to_the_trace_and_none_may_rewrite_it(state: State) -> None:
     memory = AgentMemory(trace=Trace([_LINE]))
     check_ownership(state, memory, memory.log(state, "Y"))
@@ -142,7 +143,7 @@ def test_every_state_may_add_to_the_trace_and_none_may_rewrite_it(state: State) 
             check_ownership(state, memory, replace(memory, trace=trace))
 
 
-@pytest.mark.parametrize("state", State)
+@for_every_row("state", State)
 def test_history_is_pushed_to_by_observing_and_rewritten_by_reflecting_alone(state: State) -> None:
     memory = AgentMemory(history=History([_ENTRY]))
     pushed = replace(memory, history=memory.history.append(_ENTRY))
@@ -158,7 +159,7 @@ def test_history_is_pushed_to_by_observing_and_rewritten_by_reflecting_alone(sta
                 check_ownership(state, memory, after)
 
 
-@pytest.mark.parametrize("state", State)
+@for_every_row("state", State)
 def test_no_state_may_take_a_message_out_of_the_transcript(state: State) -> None:
     memory = AgentMemory(transcript=Conversation([Message.user("task"), Message.user("more")]))
     with pytest.raises(OwnershipViolation):

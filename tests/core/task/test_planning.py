@@ -5,8 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import msgspec
-import pytest
 
+from case_tables import for_every_row
 from core.task.tasks import (
     ANSWER,
     TOOLS,
@@ -67,8 +67,8 @@ def test_the_budget_comes_before_the_step_counts() -> None:
     assert logged(machine) == ["AGENT_STARTED", "BUDGET_EXCEEDED", "AGENT_FAILED"]
 
 
-@pytest.mark.parametrize(
-    ("budget", "usage", "limit", "words"),
+@for_every_row(
+    "budget, usage, limit, words",
     [
         (TokenBudget(max_total=15), Usage(10, 5), "tokens", "15 of 15 tokens"),
         (TokenBudget(max_input=10), Usage(10, 5), "input tokens", "10 of 10 input"),
@@ -130,8 +130,8 @@ def test_an_estimate_counts_against_the_budget_too() -> None:
     assert machine.memory.exceeded == "input tokens"
 
 
-@pytest.mark.parametrize(
-    ("models", "task_type", "model"),
+@for_every_row(
+    "models, task_type, model",
     [
         ({}, "default", "model-1"),
         ({"default": "big"}, "research", "big"),
@@ -242,7 +242,7 @@ def test_an_answer_begins_the_count_of_retries_anew() -> None:
     assert machine.state_name == "Planning"
 
 
-@pytest.mark.parametrize("kind", sorted(set(LlmErrorKind) - RETRYABLE, key=lambda k: k.value))
+@for_every_row("kind", sorted(set(LlmErrorKind) - RETRYABLE, key=lambda k: k.value))
 def test_a_failure_that_cannot_pass_ends_the_task_with_advice(kind: LlmErrorKind) -> None:
     machine = agent()
     assert machine.handle_event(broken(kind)) == WAIT

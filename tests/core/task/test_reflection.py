@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import agent, asks, at, broken, call, cycle, does, fine, logged, request, texts
 from treadle.core.actions import WAIT, SendLlmRequest, Summarize
@@ -174,7 +175,7 @@ def test_the_summary_of_the_model_takes_the_place_of_the_digest_and_what_it_used
     check_pairs(sent.messages)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event",
     [
         CompactionFailed(LlmError(LlmErrorKind.SERVER, "away", usage=Usage(1, 0))),

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from case_tables import for_every_row
 from core.sessions import check_pairs
 from core.task.tasks import (
     ANSWER,
@@ -35,9 +36,9 @@ ONE = (call("a", "burn"),)
 MANY = (call("a", "look"), call("b", "burn"))
 
 
-@pytest.mark.parametrize("calls", [ONE, MANY], ids=["one", "many"])
-@pytest.mark.parametrize(
-    ("rest", "confidence", "state", "line"),
+@for_every_row("calls", [ONE, MANY])
+@for_every_row(
+    "rest, confidence, state, line",
     [
         ({"blacklisted_tools": ("burn",), "approval": AlwaysAsk()}, 0.1, "P", "TOOL_BLACKLISTED"),
         ({"approval": AlwaysAsk()}, 0.1, "P", "LOW_CONFIDENCE"),
@@ -99,8 +100,8 @@ def test_when_the_retries_are_used_up_calls_of_low_confidence_run_and_the_trace_
     assert last.data.endswith("accepted: 2 of 2 retries used")
 
 
-@pytest.mark.parametrize(
-    ("confidence", "is_taken"),
+@for_every_row(
+    "confidence, is_taken",
     [(None, True), (0.4, True), (0.39, False), (0.0, False), (-3.0, False), (7.0, True)],
 )
 def test_confidence_is_clamped_and_missing_counts_as_sure(
@@ -199,8 +200,8 @@ def test_a_call_id_that_was_used_before_gets_a_fresh_one() -> None:
 # ---- approval ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("policy", "name", "risks", "is_asked"),
+@for_every_row(
+    "policy, name, risks, is_asked",
     [
         (NeverAsk(), "burn", (), False),
         (AlwaysAsk(), "look", (), True),
@@ -270,8 +271,8 @@ def test_what_the_model_says_of_its_confidence_is_taken_out_before_anybody_sees_
     assert machine.conversation[-1].tool_calls[0].arguments_json == wrote
 
 
-@pytest.mark.parametrize(
-    ("arguments", "confidence"),
+@for_every_row(
+    "arguments, confidence",
     [
         ('{"x":"1"}', 1.0),
         ('{"confidence":0.2}', 0.2),

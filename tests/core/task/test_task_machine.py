@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.task.tasks import (
     ANSWER,
     agent,
@@ -69,7 +70,7 @@ def test_everything_about_the_task_comes_from_the_event_that_gives_it() -> None:
     assert (memory.clock, memory.elapsed_s) == (at(0), 0.0)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "event", [says(ANSWER), fine("a"), RetryTimeoutFired(), TaskResumed(at(1)), broken()]
 )
 def test_without_a_task_nothing_fits(event: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.table import Event, State, TransitionTable, build_transition_table
 from treadle.errors import InvalidTransition
@@ -84,7 +85,7 @@ def test_the_lists_of_this_test_are_whole() -> None:
     assert (len(read(SOURCE)), len(read(ADDED)), len(EXPECTED)) == (20, 7, 27)
 
 
-@pytest.mark.parametrize(("state", "event"), [*product(STATES, [*EVENTS, *EVENTS_ADDED])])
+@for_every_row("state, event", [*product(STATES, [*EVENTS, *EVENTS_ADDED])])
 def test_every_pair_leads_where_the_document_says_or_is_refused(state: str, event: str) -> None:
     table = build_transition_table()
     if (state, event) in EXPECTED:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.errors import FileStateError
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files import restore
@@ -360,10 +361,10 @@ def test_an_agents_changes_add_up_and_others_in_between_are_noticed() -> None:
     assert touched(both) == {b"f": Touched(changed(A, D), True)}
 
 
-@pytest.mark.parametrize("by_others", [False, True])
-@pytest.mark.parametrize("now", [None, A, B, C])
-@pytest.mark.parametrize("new", [None, A, B])
-@pytest.mark.parametrize("old", [None, A, B])
+@for_every_row("by_others", [False, True])
+@for_every_row("now", [None, A, B, C])
+@for_every_row("new", [None, A, B])
+@for_every_row("old", [None, A, B])
 def test_a_plan_undoes_what_the_agent_did_and_names_what_others_did(
     old: FileEntry | None, new: FileEntry | None, now: FileEntry | None, by_others: bool
 ) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files.entries import FileEntry
 from treadle.workspace.files.rewrite import PACKED, REACHED, rename
@@ -121,8 +120,8 @@ async def test_trees_with_such_names_that_something_else_uses_are_named(repo: Re
 ONE, TWO = FileEntry("100644", "a" * 40), FileEntry("100644", "b" * 40)
 
 
-@pytest.mark.parametrize(
-    ("names", "kept", "lost"),
+@for_every_row(
+    "names, kept, lost",
     [
         ({b"a": ONE}, {b"a": ONE}, set()),
         ({b"hunter2": ONE}, {b"[gone]": ONE}, set()),
@@ -139,6 +138,6 @@ def test_a_new_name_is_nobody_elses_or_the_file_is_left_out(
     assert rename(names, without_it) == (kept, lost)
 
 
-@pytest.mark.parametrize("new", [b"", b".", b"..", b".GIT", b"a//b", b"/a", b"a/", b"a\0b"])
+@for_every_row("new", [b"", b".", b"..", b".GIT", b"a//b", b"/a", b"a/", b"a\0b"])
 def test_a_name_that_git_would_refuse_is_not_given(new: bytes) -> None:
     assert rename({b"x": ONE}, lambda _: new) == ({}, {b"x"})

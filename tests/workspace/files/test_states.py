@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.errors import FileStateError
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files import capture
@@ -385,7 +386,7 @@ async def test_contents_are_there_after_a_look_whatever_was_remembered(repo: Rep
     assert (await objects.contents([oid]))[oid] == b"new\n"
 
 
-@pytest.mark.parametrize(("written_ns", "is_clean"), [(10, False), (11, True), (9, False)])
+@for_every_row("written_ns, is_clean", [(10, False), (11, True), (9, False)])
 def test_what_was_written_in_the_moment_of_the_index_is_read_again(
     written_ns: int, is_clean: bool
 ) -> None:

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.thread.facts import FilesSaved
 from treadle.workspace.files.capture import Capture
 from treadle.workspace.files.entries import LINK, NOT_KEPT, FileEntry, Step, touched
@@ -120,8 +121,8 @@ OTHER = FileEntry("100644", "b" * 40)
 CLOSED = FileEntry(NOT_KEPT, "c" * 40)
 
 
-@pytest.mark.parametrize(
-    ("earlier", "now", "changed_ns", "found"),
+@for_every_row(
+    "earlier, now, changed_ns, found",
     [
         ({}, {b"x": FILE}, 10, {b"x"}),
         ({}, {b"x": FILE}, 11, set()),
