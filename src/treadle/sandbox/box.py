@@ -280,7 +280,7 @@ class Sandbox:
         """Why a command could change this program, which runs outside the sandbox."""
         for one in self._own_code:
             # Landlock gives and takes nothing back; a mount on the whole workspace leaves nothing.
-            if self._backend.name != "bubblewrap" or one in self._writable:
+            if self._backend.name == "landlock" or one in self._writable:
                 return f"Treadle itself runs from {one}, which commands may change"
         return ""
 
@@ -288,6 +288,8 @@ class Sandbox:
     def _words(self) -> str:
         if self._backend.name == "bubblewrap":
             return "bubblewrap"
+        if self._backend.name == "seatbelt":
+            return "Seatbelt, never tried by us; not held: memory, number of processes"
         still_open = "names, modes and times of files outside"
         if self._backend.version[0] < ABI_OF_SIGNALS:
             still_open += ", signals to other programs"
@@ -460,7 +462,9 @@ class Sandbox:
             env |= {"TMPDIR": scratch, "HOME": scratch, "GIT_CONFIG_GLOBAL": str(settings)}
             scratch = os.path.realpath(scratch)
             try:
-                yield replace(mounts, writable=(*mounts.writable, scratch)), env, {}
+                writable = (*mounts.writable, scratch)
+                shut = (*mounts.shut, *(one.path for one in made))
+                yield replace(mounts, writable=writable, shut=shut), env, {}
             finally:
                 undone += copies.restore()
 

@@ -7,21 +7,36 @@ import re
 import stat
 import sys
 import threading
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from treadle.process.command import run_command
 from treadle.process.result import Bounds
-from treadle.sandbox import landlock, seccomp
+from treadle.sandbox import landlock, seatbelt, seccomp
 from treadle.sandbox.bubblewrap import Mounts
 from treadle.sandbox.folders import EMPTY, SCRATCH, existing, toolchains_of
 from treadle.sandbox.launch import Backend, Order, Prepared
+from treadle.scratch_folders import scratch_folder
 
-BACKENDS: Final = ("bubblewrap", "landlock")
+BACKENDS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "linux": ("bubblewrap", "landlock"),
+    "darwin": ("seatbelt",),
+}
+"""What may hold commands on each system, as `sys.platform` names it; the first that works."""
+BACKENDS: Final = BACKENDS_OF.get(sys.platform, ())
 FOLDERS: Final = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
 """Where bubblewrap is looked for; `PATH` may name folders that a command could change."""
 PROBE_S_MAX: Final = 10.0
+
+_TRY_TO_START: Final = ("/bin/sh", "-c", "exit 7")
+_TRY_HIDDEN: Final = (
+    *("/bin/sh", "-c"),
+    'p() { echo "$1" >&2; exit 8; }; (read -r a <"$0") 2>/dev/null && p "it was read"; '
+    '(: >>"$0") 2>/dev/null && p "it was written"; (: >"$0.new") || p "nothing can be written"; '
+    "exit 7",
+)
 
 _lock: Final = threading.Lock()
 
@@ -34,12 +49,16 @@ def find_backend(among: tuple[str, ...] = BACKENDS) -> Backend:
 
 @cache
 def _find_backend(among: tuple[str, ...]) -> Backend:
-    if sys.platform != "linux":
-        return Backend(why_not="there is a sandbox on Linux only")
+    if not BACKENDS:
+        return Backend(why_not="there is a sandbox on Linux and macOS only")
+    if sys.platform == "darwin":
+        return _find_seatbelt() if "seatbelt" in among else Backend()
     if os.uname().machine not in seccomp.MACHINES:
         return Backend(why_not=f"there is no filter for system calls of {os.uname().machine}")
     reasons: list[str] = []
     for name in among:
+        if name not in BACKENDS:
+            return Backend(why_not=f"{name} is not of this system")
         found = _find_bubblewrap() if name == "bubblewrap" else _find_landlock()
         if found.name:
             return Backend(found.name, found.program, found.version, "; ".join(reasons))
@@ -58,10 +77,10 @@ def _find_bubblewrap() -> Backend:
     return Backend("bubblewrap", program, version)
 
 
-def find_program() -> str | None:
-    """Bubblewrap, where the system keeps its programs, and changeable by root only."""
-    for folder in FOLDERS:
-        path = Path(folder, "bwrap")
+def find_program(name: str = "bwrap", folders: tuple[str, ...] = FOLDERS) -> str | None:
+    """Bubblewrap or its like, where the system keeps its programs, changeable by root only."""
+    for folder in folders:
+        path = Path(folder, name)
         try:
             found = path.stat()
         except OSError:
@@ -83,6 +102,31 @@ def _find_landlock() -> Backend:
     return Backend("landlock", "", (version,))
 
 
+def _find_seatbelt() -> Backend:
+    program = find_program(seatbelt.PROGRAM, seatbelt.FOLDERS)
+    if program is None:
+        return Backend(why_not=f"{seatbelt.PROGRAM} is not in {seatbelt.FOLDERS[0]}")
+    return try_seatbelt(program)
+
+
+def try_seatbelt(program: str) -> Backend:
+    """Seatbelt, if it runs a command and lets it neither read nor write what is hidden."""
+    found = Backend("seatbelt", program)
+    with scratch_folder() as folder:
+        hidden = Path(os.path.realpath(folder), "hidden")
+        hidden.write_text("hidden\n")
+        mounts = Mounts(
+            scratch=existing(SCRATCH),
+            readable=toolchains_of({}, ()),
+            writable=(str(hidden.parent),),
+            hidden_files=(str(hidden),),
+        )
+        why_not = _probe(found, mounts, (*_TRY_HIDDEN, str(hidden)))
+    if why_not:
+        return Backend(why_not=f"Seatbelt does not hold commands here ({why_not})")
+    return found
+
+
 def _version(program: str) -> tuple[int, ...]:
     try:
         ran = run_command([program, "--version"], {}, Bounds(PROBE_S_MAX))
@@ -91,12 +135,14 @@ def _version(program: str) -> tuple[int, ...]:
     return () if ran.problem else tuple(map(int, re.findall(rb"\d+", ran.out)[:3]))
 
 
-def _probe(backend: Backend) -> str:
-    """Why no command can be started with it; empty if one can."""
-    mounts = Mounts(
+def _probe(
+    backend: Backend, mounts: Mounts | None = None, argv: tuple[str, ...] = _TRY_TO_START
+) -> str:
+    """Why no command can be started with it; empty if one can, and ends with 7."""
+    mounts = mounts or Mounts(
         scratch=existing(SCRATCH), empty=existing(EMPTY), readable=toolchains_of({}, ())
     )
-    prepared = Prepared(backend, mounts, Order(("/bin/sh", "-c", "exit 7"), {}, "/"))
+    prepared = Prepared(backend, mounts, Order(argv, {}, "/"))
     try:
         ran = run_command(
             prepared.argv, prepared.env, Bounds(PROBE_S_MAX), pass_fds=prepared.pass_fds

@@ -113,12 +113,14 @@ def homes_of_others() -> tuple[str, ...]:
 def sockets() -> tuple[str, ...]:
     """The Unix sockets that programs of this machine have bound to a name that can be seen here.
 
-    Also those of other network namespaces: a name in the file system is reached from each. Who may
-    not look at the namespace of another user's program reads its list all the same.
+    Only Linux lists them. Also those of other network namespaces: a name in the file system is
+    reached from each. Who may not look at the namespace of another user's program reads its list
+    all the same.
     """
     found: set[str] = set()
     seen: set[str] = set()
-    for number in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208  it is long
+    numbers = os.listdir("/proc") if sys.platform == "linux" else []  # noqa: PTH208  it is long
+    for number in filter(str.isdecimal, numbers):
         namespace = number
         with suppress(OSError):
             namespace = os.readlink(f"/proc/{number}/ns/net")  # noqa: PTH115  the words

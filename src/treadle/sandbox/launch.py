@@ -22,6 +22,7 @@ from treadle.sandbox import landlock, seccomp
 from treadle.sandbox.bubblewrap import Mounts, make_options
 from treadle.sandbox.groups import JOIN, make_group, remove_group
 from treadle.sandbox.policy import Limits
+from treadle.sandbox.seatbelt import make_profile
 
 _REPORT_SIZE_MAX: Final = 65536
 ENVIRONMENT: Final[Mapping[str, str]] = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
@@ -29,10 +30,10 @@ ENVIRONMENT: Final[Mapping[str, str]] = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.U
 
 
 class Backend(Struct, frozen=True):
-    """What holds commands here: `bubblewrap`, `landlock`, or nothing: an empty `name`.
+    """What holds commands here: `bubblewrap`, `landlock`, `seatbelt`, or nothing: an empty `name`.
 
-    `program` is bubblewrap's path; `version` that of bubblewrap or Landlock. `why_not` says why
-    bubblewrap, or nothing at all, works here.
+    `program` is the path of bubblewrap or of `sandbox-exec`; `version` that of bubblewrap or
+    Landlock. `why_not` says why bubblewrap, or nothing at all, works here.
     """
 
     name: str = ""
@@ -73,17 +74,22 @@ class Prepared:
     ) -> None:
         self._fds: list[int] = []
         # One more than the launcher lets there be, and the two that are not of the command.
-        self._group = make_group(order.limits.processes_max + 3) if os.getuid() == 0 else None
+        is_seatbelt = backend.name == "seatbelt"
+        has_group = os.getuid() == 0 and not is_seatbelt
+        self._group = make_group(order.limits.processes_max + 3) if has_group else None
         self._report_fd, far_end = os.pipe()
         self._fds.append(far_end)
         os.set_blocking(self._report_fd, False)
         try:
-            argv = self._make(backend, mounts, order, data or {}, far_end)
+            if is_seatbelt:
+                argv = _confine_by_seatbelt(backend, mounts, order, far_end)
+            else:
+                argv = self._make(backend, mounts, order, data or {}, far_end)
         except BaseException:
             self.close()
             raise
         self.argv: Final = argv if self._group is None else [*JOIN, self._group, *argv]
-        self.env: Final = ENVIRONMENT
+        self.env: Final = order.env if is_seatbelt else ENVIRONMENT
         self.pass_fds: Final = tuple(self._fds)
 
     def report(self) -> Report:
@@ -172,6 +178,21 @@ class Prepared:
         return fd
 
 
+def _confine_by_seatbelt(
+    backend: Backend, mounts: Mounts, order: Order, report_fd: int
+) -> list[str]:
+    profile = make_profile(_resolve_links(mounts), has_network=order.has_network)
+    launcher = [_interpreter(), "-I", "-S", "-c", _seatbelt_launcher(), str(report_fd)]
+    held = [backend.program, "-p", profile, *order.argv]
+    return [*launcher, order.cwd, str(order.limits.file_size_max), *held]
+
+
+def _resolve_links(mounts: Mounts) -> Mounts:
+    """Bubblewrap follows links in what is mounted; a rule is compared with where they lead."""
+    seen = dict.fromkeys(one for path in mounts.readable for one in (path, os.path.realpath(path)))
+    return msgspec.structs.replace(mounts, readable=tuple(seen))
+
+
 def families(*, is_bubblewrap: bool, has_network: bool) -> tuple[int, ...]:
     """The socket families of a command.
 
@@ -195,6 +216,11 @@ def _launcher() -> bytes:
     path = Path(__file__).with_name("launcher.py")
     code = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+
+
+@cache
+def _seatbelt_launcher() -> str:
+    return Path(__file__).with_name("seatbelt_launcher.py").read_text(encoding="utf-8")
 
 
 def _counts_by_namespace() -> bool:

@@ -140,6 +140,10 @@ def check_sandbox() -> Iterator[Finding]:
     if found.name == "bubblewrap":
         yield ok("sandbox", f"bubblewrap {version} at {found.program} holds commands")
         return
+    if found.name == "seatbelt":
+        text = f"{found.program} holds commands, which has never been tried by us on a Mac"
+        yield warning("sandbox", text, "docs/sandbox.md says what it holds, as far as is known")
+        return
     advice = "install bubblewrap (Debian, Ubuntu, Fedora: the package `bubblewrap`)"
     if find_program() is not None:
         advice = (
