@@ -12,6 +12,7 @@ from treadle.platform.file_systems import (
     find_type_in_proc,
     parse_mount_list,
 )
+from treadle.process.command import read_listing
 
 LINUX = """\
 35 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda rw
@@ -53,7 +54,7 @@ def test_the_innermost_mount_counts(tmp_path: Path) -> None:
     found = {
         name: (
             find_type_in_proc(tmp_path / name, mounts),
-            find_type_by_program(tmp_path / name, program),
+            find_type_by_program(tmp_path / name, read_listing, program),
         )
         for name in PLACES
     }
@@ -62,15 +63,17 @@ def test_the_innermost_mount_counts(tmp_path: Path) -> None:
 
 def test_what_cannot_be_known_is_empty(tmp_path: Path) -> None:
     assert find_type_in_proc(tmp_path, tmp_path / "missing") == ""
-    assert find_type_by_program(tmp_path, str(tmp_path / "missing")) == ""
-    assert find_type_by_program(tmp_path, print_mounts(tmp_path, MAC, code=1)) == ""
+    assert find_type_by_program(tmp_path, read_listing, str(tmp_path / "missing")) == ""
+    assert find_type_by_program(tmp_path, read_listing, print_mounts(tmp_path, MAC, code=1)) == ""
     assert list(parse_mount_list("x on y (apfs)\n\n on\n(apfs)")) == []
 
 
 def test_each_system_has_its_own_way(tmp_path: Path) -> None:
-    assert choose_find_type("linux") is find_type_in_proc is find_type
-    assert choose_find_type("darwin") is find_type_by_program
+    program = print_mounts(tmp_path, MAC.format(folder=tmp_path))
+    assert choose_find_type("linux", read_listing) is find_type_in_proc
+    on_a_mac = choose_find_type("darwin", lambda _: read_listing([program]))
+    assert on_a_mac(tmp_path / "on net") == "smbfs"
     said = subprocess.run(
         ["stat", "--file-system", "--format=%T", "/proc"], capture_output=True, text=True
     ).stdout.strip()
-    assert find_type(Path("/proc")) == said == "proc"
+    assert find_type(Path("/proc"), read_listing) == said == "proc"

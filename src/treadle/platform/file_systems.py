@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
+
+from treadle.platform.descendants import ReadsProgram
 
 FindType: TypeAlias = Callable[[Path], str]
 """Takes a path; empty where the type cannot be known."""
 
 MOUNT_INFO_FILE: Final = Path("/proc/self/mountinfo")
 MOUNT_PROGRAM: Final = "/sbin/mount"
-_PROGRAM_S_MAX: Final = 5.0
 _MAC_LINE: Final = re.compile(r".* on (?P<point>/.*) \((?P<kind>[^,)]+)[^()]*\)")
 
 
@@ -32,20 +33,13 @@ def find_type_in_proc(path: Path, mounts: Path = MOUNT_INFO_FILE) -> str:
     return _find_type(parse_mount_info(text), path)
 
 
-def find_type_by_program(path: Path, program: str = MOUNT_PROGRAM) -> str:
-    """See `FindType`, for macOS."""
+def find_type_by_program(path: Path, read: ReadsProgram, program: str = MOUNT_PROGRAM) -> str:
+    """See `FindType`, for macOS; `read` runs the program that lists the mounts."""
     try:
-        said = subprocess.run(
-            [program],
-            env={"LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROGRAM_S_MAX,
-            check=True,
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
+        listed = read([program])
+    except OSError:
         return ""
-    return _find_type(parse_mount_list(said.decode(errors="replace")), path)
+    return _find_type(parse_mount_list(listed.decode(errors="replace")), path)
 
 
 def parse_mount_info(text: str) -> Iterator[tuple[str, str]]:
@@ -74,14 +68,16 @@ def _find_type(mounts: Iterable[tuple[str, str]], path: Path) -> str:
     return kind
 
 
-def choose_find_type(system: str) -> FindType:
+def choose_find_type(system: str, read: ReadsProgram) -> FindType:
     """How this system tells the type of a file system.
 
     Args:
         system: `sys.platform`.
+        read: runs the program that lists the mounts, where there is no file of them.
     """
-    return find_type_by_program if system == "darwin" else find_type_in_proc
+    return partial(find_type_by_program, read=read) if system == "darwin" else find_type_in_proc
 
 
-find_type: Final = choose_find_type(sys.platform)
-"""See `FindType`."""
+def find_type(path: Path, read: ReadsProgram) -> str:
+    """See `FindType`, for the system that this runs on; `read` as for `choose_find_type`."""
+    return choose_find_type(sys.platform, read)(path)

@@ -21,6 +21,20 @@ _TERMINAL_LOCK: Final = threading.Lock()
 """The terminal is one: commands that may ask there do so one after another."""
 
 
+_LISTING: Final = Bounds(10.0, 256 * 1024 * 1024)
+"""`ps` prints of each process its environment, which may be large."""
+
+
+def read_listing(argv: Sequence[str]) -> bytes:
+    """What a program of the system lists; nothing if it fails.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    ran = run_command(argv, {"LC_ALL": "C"}, _LISTING)
+    return ran.out if ran.status == 0 else b""
+
+
 def run_command(
     words: Sequence[str],
     environment: Mapping[str, str],

@@ -10,31 +10,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from treadle.platform.descendants import Descendants, make_lister
-from treadle.process.command import run_command
-from treadle.process.result import Bounds
+from treadle.process.command import read_listing
 
 ROUND_COUNT_MAX: Final = 250
 ROUND_S: Final = 0.004
 """With `ROUND_COUNT_MAX`: a second for killed processes to vanish, which takes milliseconds."""
 MARK: Final = "TREADLE_RUN_ID"
 """The environment variable by which descendants are found; random in each run."""
-_LISTING: Final = Bounds(10.0, 256 * 1024 * 1024)
-"""For what `ps` prints: of each process its environment, which may be large."""
-
-
-def _read_listing(argv: Sequence[str]) -> bytes:
-    ran = run_command(argv, {"LC_ALL": "C"}, _LISTING)
-    return ran.out if ran.status == 0 else b""
-
-
-_list_processes = make_lister(_read_listing)
+_list_processes = make_lister(read_listing)
 
 
 class Termination(Protocol):

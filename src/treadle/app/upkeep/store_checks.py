@@ -18,6 +18,7 @@ from treadle.app.sizes import human_size
 from treadle.app.upkeep.checks import Finding, failure, ok, warning
 from treadle.errors import TreadleError
 from treadle.platform.file_systems import find_type
+from treadle.process.command import read_listing
 from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
@@ -88,7 +89,7 @@ def check_store(store: LocalStore, places: Places) -> Iterator[Finding]:
 
 def check_file_system(places: Places) -> Iterator[Finding]:
     """Whether other machines see the same files: locks may not keep them out."""
-    kind = find_type(places.data)
+    kind = find_type(places.data, read_listing)
     if kind in NETWORK_FILE_SYSTEMS:
         yield warning(
             "file system",
