@@ -38,9 +38,10 @@ STARTS: Final = {
     "src/treadle/server/http/process.py": {("_fork", "os.fork()")},  # the server's own workers
     "src/treadle/tools/grep.py": {("_nominate", "subprocess.run(argv,")},  # started by search_files
     # Who calls these says what environment the program gets.
-    "src/treadle/process/command.py": {("run_command", "env=dict(environment)")},
+    "src/treadle/process/command.py": {
+        ("run_command", "env=dict(environment)"),
+    },
     "src/treadle/process/program.py": {("__init__", "env=dict(order.environment)")},
-    "src/treadle/process/termination.py": {("_read_listing", "{'LC_ALL': 'C'}")},  # `ps`
     "src/treadle/sandbox/detect.py": {
         ("_version", "{}"),
         ("_probe", "prepared.env"),
@@ -49,6 +50,10 @@ STARTS: Final = {
     "src/treadle/sandbox/git_settings.py": {("run_git", "environment")},
     # In the sandbox, or on its way into it.
     "src/treadle/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
+    "src/treadle/sandbox/seatbelt_launcher.py": {
+        ("main", "os.fork()"),
+        ("_start", "os.execv(argv[0], argv)"),
+    },
     "src/treadle/workspace/git.py": {("_change_now", "inherited"), ("_run", "environment")},
 }
 """Each place that looks for a program, or starts one with another environment than helper programs

@@ -10,7 +10,6 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -478,7 +477,8 @@ def test_a_network_file_system_is_told(
     mounts = tmp_path / "mounts"
     line = f"36 35 98:0 / {tmp_path} rw - nfs4 server:/x rw\n35 1 8:1 / / rw - ext4 /dev/sda rw\n"
     mounts.write_text(line + "garbage\n")
-    monkeypatch.setattr(store_checks, "find_type", partial(find_type_in_proc, mounts=mounts))
+    find_type = lambda path, _: find_type_in_proc(path, mounts)  # noqa: E731
+    monkeypatch.setattr(store_checks, "find_type", find_type)
     found = examined(store)["file system"]
     assert (found.status, "nfs4" in found.text) == ("warning", True)
     assert "local disk" in found.advice

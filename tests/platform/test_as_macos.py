@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = """
+PROGRAM = r"""
 import ctypes, fcntl, os, sys
 
 sys.platform = "darwin"
@@ -25,7 +25,7 @@ assert open_beneath.open_beneath is open_beneath.open_by_walk
 assert held_files.held_files is held_files.BY_QUESTION
 assert file_locks.lock_question is file_locks.BY_ANY_LOCK
 assert file_sync.sync_file is file_sync.full_sync
-assert file_systems.find_type is file_systems.find_type_by_program
+assert file_systems.find_type("/", lambda argv: b"x on / (apfs)\n") == "apfs"
 
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.detect import find_backend
