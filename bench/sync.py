@@ -27,7 +27,7 @@ from sync.proxy import proxied
 from treadle.api.marks import Mark
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 PUSHES = int(os.environ.get("BENCH_PUSHES", "200"))
 """Pushes by one client, for each database."""
@@ -90,7 +90,7 @@ class _Pusher:
         entries = [one for number in range(pushes * 2) for one in _turn(random, number)]
         data = _journal(self._thread, entries[: pushes * BATCH - 3])
         self._lines = data.splitlines(keepends=True)
-        self._records = scan(data).records
+        self._records = scan_journal(data).records
         self._connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
         self._at = 0
         self.took: list[float] = []
@@ -252,7 +252,7 @@ def _one_more_turn(served: Served, folder: Path) -> list[Row]:
                 PendingSyncStore(disk, store.places),
                 now=store.now,
                 random=Random(1).random,
-                looks=lambda data: [],
+                find_secrets=lambda data: [],
             )
             engine.sync()
             writer = store.open(thread)

@@ -33,10 +33,10 @@ from treadle.store.index.search import parse_query
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import Entry, decode_entry, encode_entry
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import Annotated, Configured, GitObserved, ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import ThreadSummary
-from treadle.thread.record import Head, encode_batch, scan
+from treadle.thread.record import Head, encode_batch, scan_journal
 
 THREADS = int(os.environ.get("BENCH_THREADS", "20000"))
 """How many there are; fewer for a quick look."""
@@ -135,7 +135,7 @@ def _measure_many(root: Path) -> list[Row]:
     took_s = time.perf_counter() - start
     start = time.perf_counter()
     for path in (root / "threads").iterdir():
-        for record in scan(path.read_bytes()).records:
+        for record in scan_journal(path.read_bytes()).records:
             decode_entry(record.event)
     decoding_s = time.perf_counter() - start
     raw = sqlite3.connect(root / INDEX_NAME)
@@ -262,10 +262,10 @@ def _measure_long(root: Path) -> list[Row]:
 
 def _measure_opening(store: LocalStore, path: Path) -> list[Row]:
     def decoded() -> object:
-        return [decode_entry(record.event) for record in scan(path.read_bytes()).records]
+        return [decode_entry(record.event) for record in scan_journal(path.read_bytes()).records]
 
     def folded() -> object:
-        records = scan(path.read_bytes()).records
+        records = scan_journal(path.read_bytes()).records
         header = decode_entry(records[0].event)
         assert isinstance(header, ThreadCreated)
         fold = ThreadFold(header)

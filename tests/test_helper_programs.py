@@ -35,7 +35,9 @@ STARTS: Final = {
         ("find_program", "shutil.which(name, path=folder)"),
         ("why_missing", "shutil.which(name, path=searched)"),
     },
-    "src/treadle/server/http/process.py": {("_fork", "os.fork()")},  # the server's own workers
+    "src/treadle/server/http/process.py": {
+        ("_fork_worker", "os.fork()")
+    },  # the server's own workers
     "src/treadle/tools/grep.py": {("_nominate", "subprocess.run(argv,")},  # started by search_files
     # Who calls these says what environment the program gets.
     "src/treadle/process/command.py": {

@@ -17,6 +17,7 @@ TESTS: Final = Path(__file__).parent
 PURE: Final = {"__future__", "collections", "enum", "msgspec", "types", "typing"}
 ALLOWED: Final = {
     "treadle.errors": {"__future__", "collections", "errno"},
+    "treadle.mermaid": PURE,
     "treadle.core": PURE,
     "treadle.core.llm": PURE | {"decimal"},
     "treadle.core.budget": PURE | {"datetime", "decimal"},
@@ -32,7 +33,8 @@ ALLOWED: Final = {
 
 DIRECTION: Final = {
     "treadle.errors": set[str](),
-    "treadle.core": {"treadle.core", "treadle.errors"},
+    "treadle.mermaid": set[str](),
+    "treadle.core": {"treadle.core", "treadle.errors", "treadle.mermaid"},
     "treadle.thread": {"treadle.core", "treadle.errors", "treadle.thread"},
 }
 
@@ -124,11 +126,12 @@ def test_importing_treadle_loads_nothing_heavy() -> None:
 
 
 def test_importing_the_pure_layers_loads_no_adapter_and_no_event_loop() -> None:
-    loaded = loaded_by("import treadle.thread.snapshot, treadle.core.diagram")
+    loaded = loaded_by("import treadle.thread.snapshot, treadle.core.chat.table")
     foreign = {"asyncio", "sqlite3", "socket", "subprocess", "click", "platformdirs", "random"}
     assert loaded & foreign == set()
     layers = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("treadle.")}
-    assert layers == {"treadle.core", "treadle.errors", "treadle.thread", "treadle.version"}
+    layers_expected = {"core", "errors", "mermaid", "thread", "version"}
+    assert layers == {f"treadle.{name}" for name in layers_expected}
 
 
 def test_a_session_of_the_pure_core_touches_nothing_outside() -> None:

@@ -47,7 +47,9 @@ class Team:
         database = Database(self.database)
         try:
             database.prepare()
-            self.admin = database.run(lambda db: accounts.make_owner(db, utc_now()), is_write=True)
+            self.admin = database.run(
+                lambda db: accounts.make_first_user(db, utc_now()), is_write=True
+            )
         finally:
             database.dispose()
         self._count = 0

@@ -20,7 +20,7 @@ from treadle.server.accounts import tokens
 from treadle.server.context import Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.store.local_store import utc_now
 
 PLACE: Final = Path("state", "server", "server.db")
@@ -75,7 +75,7 @@ def _whose(file: Path, token: str) -> Principal:
     database = Database(f"sqlite:///{file}")
     try:
         with database.read() as db:
-            return tokens.identify(db, token, utc_now())
+            return tokens.identify_caller(db, token, utc_now())
     finally:
         database.dispose()
 

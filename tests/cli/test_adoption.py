@@ -18,7 +18,7 @@ from treadle.errors import UsageError
 from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Granted, InputQueued, KindGranted
-from treadle.thread.record import Head, encode_batch, scan
+from treadle.thread.record import Head, encode_batch, scan_journal
 
 Script = Callable[[str], str]
 
@@ -60,7 +60,7 @@ def gift(treadle: Run, script: Script, tmp_path: Path, mark: Path) -> Gift:
         assert mark.exists() is (mode == "auto")
         mark.unlink(missing_ok=True)
         [journal] = (tmp_path / "there").rglob(f"{line['id']}.jsonl")
-        events = [bytes(record.event) for record in scan(journal.read_bytes()).records]
+        events = [bytes(record.event) for record in scan_journal(journal.read_bytes()).records]
         started = [index for index, one in enumerate(events) if b'"type":"tool_started"' in one]
         events = [*events[: (started or [None])[0]], *(encode_entry(one)[1] for one in more)]
         data, _ = encode_batch(Head(), "2026-11-21T21:00:00.000000Z", events)
@@ -245,7 +245,7 @@ def test_a_mark_that_cannot_be_read_as_a_version_trusts_nobody(
 
 def test_the_gift_is_what_it_is_taken_for(gift: Gift) -> None:
     _, path = gift()
-    last = decode_entry(scan(path.read_bytes()).records[-1].event)
+    last = decode_entry(scan_journal(path.read_bytes()).records[-1].event)
     assert type(last).__name__ != "ToolStarted"
 
 

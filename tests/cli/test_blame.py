@@ -182,10 +182,10 @@ def test_a_thread_that_cannot_be_read_is_named_as_such(
 def test_records_of_a_newer_program_hide_no_turn_before_them(
     treadle: Run, thread: str, tmp_path: Path
 ) -> None:
-    from treadle.thread.record import encode_batch, scan
+    from treadle.thread.record import encode_batch, scan_journal
 
     journal = tmp_path / "home" / "data" / "threads" / f"{thread}.jsonl"
-    found = scan(journal.read_bytes())
+    found = scan_journal(journal.read_bytes())
     lines, _ = encode_batch(found.head, found.head.at, [b'{"type":"of_tomorrow"}'])
     journal.write_bytes(journal.read_bytes() + lines)
     assert "turn 2: mend" in treadle("blame", "calc.py:2").stdout

@@ -30,7 +30,7 @@ from treadle.thread.facts import (
     ThreadCreated,
 )
 from treadle.thread.record import Head, encode_batch
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 BAD = "\x1b]0;owned\x07\x9b31m\u202egnp\u2066"
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -131,7 +131,7 @@ def test_all_json_is_printed_by_what_escapes_it() -> None:
     for text in (every, BAD, "a\u0301\u200d\u05d0", "plain"):
         printed = escape_json(json.dumps({text: [text]}, ensure_ascii=False))
         assert json.loads(printed) == {text: [text]}
-        assert legible(printed) == printed
+        assert sanitize_text(printed) == printed
     assert (
         escape_json('"d\xe9j\xe0 \u65e5\u672c \U0001f600"')
         == '"d\xe9j\xe0 \u65e5\u672c \U0001f600"'

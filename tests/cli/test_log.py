@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import Run
 from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.thread.codec import decode_entry
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 HERE = """
 [[replies]]
@@ -71,7 +71,7 @@ def test_commits_are_told_newest_first_with_thread_turn_and_prompt(
 def test_the_record_of_a_commit_holds_its_whole_hash(
     treadle: Run, thread: str, git: Callable[..., str], tmp_path: Path
 ) -> None:
-    records = scan(
+    records = scan_journal(
         (tmp_path / "home" / "data" / "threads" / f"{thread}.jsonl").read_bytes()
     ).records
     entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]

@@ -22,7 +22,7 @@ import pytest
 
 from cli.teams import Machine, Team
 from token_samples import TOKENS, dumps, secret_of
-from treadle.server.http.logs import LOGGER, JsonLines
+from treadle.server.http.logs import LOGGER, JsonLogFormatter
 
 KNOWN_COUNT: Final = 10
 CANARY_COUNT: Final = 50
@@ -202,7 +202,7 @@ def test_nothing_that_was_sent_is_in_the_logs_of_the_server(
         team.running.ask("GET", f"/api/threads/search?q={needle(word).decode()}", token)
         team.running.ask("PUT", "/api/threads/x/records", token, word.encode())
     told = [record for record in caplog.records if record.name == LOGGER.name]
-    lines = "\n".join(map(JsonLines().format, told)).encode()
+    lines = "\n".join(map(JsonLogFormatter().format, told)).encode()
     assert lines.count(b"/api/threads/search") >= len(words)
     assert seen([*words, token], lines) == []
 

@@ -17,7 +17,7 @@ from treadle.core.events import UserInput
 from treadle.core.messages import Message
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
-from treadle.thread.model import ThreadSummary
+from treadle.thread.document import ThreadSummary
 
 ECHO = '[[replies]]\ntext = "Yes."\n'
 ASK = """

@@ -33,7 +33,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, Recovered
-from treadle.thread.record import Record, encode_batch, scan
+from treadle.thread.record import Record, encode_batch, scan_journal
 
 IDLE = "the thread is idle, and nobody works on it"
 
@@ -314,9 +314,9 @@ def test_what_was_rewritten_meanwhile_is_shown_as_it_stands_now(
     watch = Watch(environment, thread, "--keep", "--from", "1")
     watch.read_until("Two.")
     journal = Path(store.folders.path(thread, ".jsonl"))
-    records = scan(journal.read_bytes()).records
+    records = scan_journal(journal.read_bytes()).records
     events = [bytes(r.event).replace(b"second", b"hidden") for r in records]
-    data, _ = encode_batch(scan(b"").head, records[0].at, events)
+    data, _ = encode_batch(scan_journal(b"").head, records[0].at, events)
     draft = journal.with_suffix(".draft")
     draft.write_bytes(data)
     draft.rename(journal)
@@ -352,8 +352,10 @@ def _type(record: Record) -> str:
 
 
 def _record(entry: Entry) -> Record:
-    data, _ = encode_batch(scan(b"").head, "2026-11-21T08:15:30.000000Z", [encode_entry(entry)[1]])
-    return scan(data).records[0]
+    data, _ = encode_batch(
+        scan_journal(b"").head, "2026-11-21T08:15:30.000000Z", [encode_entry(entry)[1]]
+    )
+    return scan_journal(data).records[0]
 
 
 def test_every_kind_of_record_can_be_told() -> None:
@@ -370,8 +372,8 @@ def test_every_kind_of_record_can_be_told() -> None:
 
 
 def test_a_record_of_a_newer_program_is_told_as_such() -> None:
-    data, _ = encode_batch(scan(b"").head, "2026", [b'{"type":"of tomorrow"}'])
-    (line,) = WatchFormatter().format_record(scan(data).records[0])
+    data, _ = encode_batch(scan_journal(b"").head, "2026", [b'{"type":"of tomorrow"}'])
+    (line,) = WatchFormatter().format_record(scan_journal(data).records[0])
     assert line == WatchLine("aside", "record 1 was written by a newer Treadle")
 
 

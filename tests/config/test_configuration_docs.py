@@ -21,7 +21,7 @@ from treadle.config.settings import (
     TRAIT_RULES,
     Settings,
 )
-from treadle.core.approval import question_about
+from treadle.core.approval import make_question
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass
 from treadle.errors import ConfigError
@@ -102,7 +102,7 @@ def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> 
         for tool in (one.definition for one in builtin_tools()):
             reads = tool.effect is EffectClass.READ
             kind = "read" if reads else "bash" if tool.name == "bash" else "edit"
-            asks = question_about(APPROVAL_MODES[name], call, tool.risk, tool.risk) is not None
+            asks = make_question(APPROVAL_MODES[name], call, tool.risk, tool.risk) is not None
             is_offered = reads or name != "plan"
             does = "asks first" if asks else "runs"
             assert told[kind] == (does if is_offered else "is refused"), (name, tool.name)

@@ -6,7 +6,7 @@ from typing import Final
 
 from treadle.core.approval import Approved, AskAbove, Decision, Modified, Question, Rejected
 from treadle.core.chat.machine import ConversationMachine
-from treadle.core.chat.moves import build_request
+from treadle.core.chat.next_states import build_request
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,

@@ -45,9 +45,9 @@ from treadle.core.compaction import (
     SUMMARY_TOKENS_MAX,
     TRANSCRIPT_LENGTH_MAX,
     build_summary_request,
-    cut_at_end,
-    cut_before_request,
-    words_kept,
+    compute_user_text_size,
+    find_cut_at_end,
+    find_cut_before_request,
 )
 from treadle.core.conversation import (
     SUMMARY_AFTER_WORDS,
@@ -97,29 +97,32 @@ def asked(agent: ConversationMachine, event: AgentEvent) -> Summarize:
 
 
 def test_when_a_turn_begins_what_the_person_just_said_stays() -> None:
-    assert cut_before_request(TALK) == 2
+    assert find_cut_before_request(TALK) == 2
 
 
 def test_in_the_middle_of_a_turn_the_last_round_stays_whole() -> None:
-    assert cut_before_request(MIDDLE) == 3
+    assert find_cut_before_request(MIDDLE) == 3
 
 
 def test_when_the_turn_is_over_everything_can_be_summed_up() -> None:
-    assert cut_at_end(MIDDLE.append(Message.assistant("done"))) == 7
+    assert find_cut_at_end(MIDDLE.append(Message.assistant("done"))) == 7
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_what_is_one_message_or_none_already_is_not_summed_up(count: int) -> None:
     short = Conversation(TALK[:count])
-    assert (cut_at_end(short), cut_before_request(short.append(Message.user("go")))) == (0, 0)
+    assert (find_cut_at_end(short), find_cut_before_request(short.append(Message.user("go")))) == (
+        0,
+        0,
+    )
 
 
 def test_a_summary_alone_is_not_summed_up_again_but_with_one_more_message_it_is() -> None:
     whole = TALK.compact(Compaction(3, "all of it"))
-    assert cut_at_end(whole) == 0
-    assert cut_at_end(whole.append(Message.user("more"))) == 4
-    assert cut_before_request(SUMMED_UP) == 0
-    assert cut_before_request(SUMMED_UP.append(Message.user("more"))) == 3
+    assert find_cut_at_end(whole) == 0
+    assert find_cut_at_end(whole.append(Message.user("more"))) == 4
+    assert find_cut_before_request(SUMMED_UP) == 0
+    assert find_cut_before_request(SUMMED_UP.append(Message.user("more"))) == 3
 
 
 # ---- a person asks for it ------------------------------------------------------------------------
@@ -312,20 +315,27 @@ def test_what_was_gone_back_from_is_not_among_the_words_that_stay() -> None:
 
 def test_words_that_stayed_are_no_reason_to_sum_up_again() -> None:
     whole = MIDDLE.compact(Compaction(3, "sum", 1000))
-    assert cut_before_request(whole) == cut_at_end(TALK.compact(Compaction(3, "sum", 1000))) == 0
-    assert cut_at_end(whole) == 6
+    assert (
+        find_cut_before_request(whole)
+        == find_cut_at_end(TALK.compact(Compaction(3, "sum", 1000)))
+        == 0
+    )
+    assert find_cut_at_end(whole) == 6
 
 
 def test_of_what_did_not_fit_a_quarter_of_the_words_stays_at_most() -> None:
     long = Conversation([Message.user("x" * 400_000), *MIDDLE[1:]])
     known = replace(CONFIG, context_tokens_max=100_000)
     unknown = replace(CONFIG, context_tokens_max=0)
-    assert words_kept(unknown, long, did_not_fit=False) == 80_000
-    assert words_kept(known, long, did_not_fit=False) == 80_000
-    assert words_kept(replace(known, context_tokens_max=8_000), long, did_not_fit=False) == 8_000
-    assert words_kept(unknown, MIDDLE, did_not_fit=True) == 4_000
+    assert compute_user_text_size(unknown, long, is_too_long=False) == 80_000
+    assert compute_user_text_size(known, long, is_too_long=False) == 80_000
+    assert (
+        compute_user_text_size(replace(known, context_tokens_max=8_000), long, is_too_long=False)
+        == 8_000
+    )
+    assert compute_user_text_size(unknown, MIDDLE, is_too_long=True) == 4_000
     small = Conversation([Message.user("x" * 100_000), *MIDDLE[1:]])
-    assert 20_000 < words_kept(unknown, small, did_not_fit=True) < 30_000
+    assert 20_000 < compute_user_text_size(unknown, small, is_too_long=True) < 30_000
     agent = machine(CallingLlm(small), unknown)
     action = asked(agent, TOO_LONG)
     assert [one.role for one in action.request.messages] == ["user"], "a transcript, which is short"

@@ -10,8 +10,8 @@ from itertools import chain, pairwise
 
 from case_tables import for_every_row
 from treadle.core.chat.states import STATES
-from treadle.core.chat.table import TRANSITIONS, Row
-from treadle.core.diagram import Edge, draw, draw_edges, escape
+from treadle.core.chat.table import TRANSITIONS, Row, draw_conversation_machine
+from treadle.mermaid import Edge, draw_edges, escape_label
 
 _ARROW = re.compile(r"    (\S+) --> (\S+) : (.+)")
 _BOX = re.compile(r'    state "(.+)" as (\S+)')
@@ -38,29 +38,34 @@ def expected(row: Row) -> tuple[str, str, str]:
 
 
 def test_every_row_of_the_table_is_drawn_once_and_nothing_else_is() -> None:
-    assert sorted(drawn(draw(TRANSITIONS))) == sorted(map(expected, TRANSITIONS))
+    assert sorted(drawn(draw_conversation_machine(TRANSITIONS))) == sorted(
+        map(expected, TRANSITIONS)
+    )
 
 
 def test_two_rows_that_differ_in_their_guard_alone_are_both_drawn() -> None:
     for row in TRANSITIONS:
         others = tuple(other for other in TRANSITIONS if other != row)
-        assert expected(row) not in drawn(draw(others))
+        assert expected(row) not in drawn(draw_conversation_machine(others))
 
 
 def test_no_two_arrows_lie_over_each_other() -> None:
-    ends = [(source, target) for source, target, _ in _ARROW.findall(draw(TRANSITIONS))]
+    ends = [
+        (source, target)
+        for source, target, _ in _ARROW.findall(draw_conversation_machine(TRANSITIONS))
+    ]
     assert len(set(ends)) == len(ends)
 
 
 def test_cancelling_and_shutting_down_are_one_arrow_each() -> None:
-    text = draw(TRANSITIONS)
+    text = draw_conversation_machine(TRANSITIONS)
     assert text.count(": ShutdownRequested") == 1
     assert text.count(": CancelRequested") == 1
     assert "in any state<br/>" in text
 
 
 def test_it_begins_where_a_machine_begins_and_ends_where_nothing_leads_out() -> None:
-    lines = draw(TRANSITIONS).splitlines()
+    lines = draw_conversation_machine(TRANSITIONS).splitlines()
     assert lines[0] == "stateDiagram-v2"
     assert [line.strip() for line in lines if "[*]" in line] == [
         "[*] --> WaitingForUserInput",
@@ -70,31 +75,35 @@ def test_it_begins_where_a_machine_begins_and_ends_where_nothing_leads_out() -> 
 
 def test_arrows_stand_in_the_order_of_the_table() -> None:
     order = [expected(row) for row in TRANSITIONS]
-    firsts = [order.index(row) for row in drawn(draw(TRANSITIONS)) if row[2] in _first_labels()]
+    firsts = [
+        order.index(row)
+        for row in drawn(draw_conversation_machine(TRANSITIONS))
+        if row[2] in _first_labels()
+    ]
     assert firsts == sorted(firsts)
 
 
 def _first_labels() -> set[str]:
     """Labels of rows whose arrow no other row shares."""
-    arrows = _ARROW.findall(draw(TRANSITIONS))
+    arrows = _ARROW.findall(draw_conversation_machine(TRANSITIONS))
     return {labels for _, _, labels in arrows if "<br/>" not in labels}
 
 
 def test_labels_hold_nothing_that_ends_a_label_in_mermaid() -> None:
-    labels = [label for _, _, label in drawn(draw(TRANSITIONS))]
+    labels = [label for _, _, label in drawn(draw_conversation_machine(TRANSITIONS))]
     assert not set(":;%#\"'") & set(chain.from_iterable(labels))
 
 
 def test_states_are_named_as_in_the_code() -> None:
-    names = {name for row in drawn(draw(TRANSITIONS)) for name in row[:2]}
+    names = {name for row in drawn(draw_conversation_machine(TRANSITIONS)) for name in row[:2]}
     assert names == {state.__name__ for state in STATES}
 
 
 def test_the_text_is_the_same_in_every_process() -> None:
     program = (
         "from treadle.core.chat.table import TRANSITIONS\n"
-        "from treadle.core.diagram import draw\n"
-        "print(draw(TRANSITIONS), end='')\n"
+        "from treadle.core.chat.table import draw_conversation_machine\n"
+        "print(draw_conversation_machine(TRANSITIONS), end='')\n"
     )
     texts = {
         subprocess.run(
@@ -106,7 +115,7 @@ def test_the_text_is_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("0", "1")
     }
-    assert texts == {draw(TRANSITIONS)}
+    assert texts == {draw_conversation_machine(TRANSITIONS)}
 
 
 def _chain(*names: str) -> str:
@@ -157,5 +166,5 @@ def test_made_ids_are_not_names_that_are_there() -> None:
 
 def test_what_an_escaped_name_shows_is_the_name() -> None:
     name = "".join(map(chr, range(32, 0x250)))
-    assert re.sub(r"#(\d+);", lambda found: chr(int(found[1])), escape(name)) == name
-    assert not set(':"{}%<>') & set(escape(name))
+    assert re.sub(r"#(\d+);", lambda found: chr(int(found[1])), escape_label(name)) == name
+    assert not set(':"{}%<>') & set(escape_label(name))

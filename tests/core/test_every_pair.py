@@ -24,7 +24,7 @@ from core.samples import (
     processing,
 )
 from treadle.core.actions import WaitForInput
-from treadle.core.chat.guards import JUDGES
+from treadle.core.chat.guards import GUARD_FUNCTIONS
 from treadle.core.chat.states import STATES, AgentState, CallingLlm, ProcessingLlmResponse
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
 from treadle.core.events import EVENTS, AgentEvent
@@ -228,7 +228,7 @@ def test_at_most_one_row_applies_and_it_is_the_one_the_table_words(
     assert values, "no sample of this pair"
     for state, event in values:
         by_words = applicable(state, event)
-        judge = JUDGES.get(pair)
+        judge = GUARD_FUNCTIONS.get(pair)
         guard = None if judge is None else judge(CONFIG, state, event)
         by_judge = [row for row in rows_of(state, type(event)) if row.guard is guard]
         assert by_judge == by_words, (state, event)

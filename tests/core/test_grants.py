@@ -19,13 +19,13 @@ from treadle.core.approval import (
     Policy,
     Scope,
     ToolBased,
-    covers,
+    is_kind_covered,
 )
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import CallingLlm
 from treadle.core.config import AgentConfig
 from treadle.core.events import ApprovalDecided
-from treadle.core.tools import Bound, EffectClass, RiskLevel, ToolDefinition
+from treadle.core.tools import ApprovalBinding, EffectClass, RiskLevel, ToolDefinition
 
 POLICIES: tuple[Policy, ...] = (
     AlwaysAsk(),
@@ -65,7 +65,7 @@ def test_a_call_is_asked_about_if_its_policy_or_its_scope_wants_that_and_nothing
     ):
         scope = replace(SCOPE, must_ask=must_ask)
         given = (Grant("run", to, kind, ground) for kind in granted)
-        question = config(policy, *given, up_to=up_to).question_about(CALL, risk, scope)
+        question = config(policy, *given, up_to=up_to).make_question(CALL, risk, scope)
         asked_risk = risk
         if isinstance(policy, ToolBased):
             named = policy.risks["run"]
@@ -83,14 +83,14 @@ def test_a_call_is_asked_about_if_its_policy_or_its_scope_wants_that_and_nothing
 def test_no_grant_covers_a_call_that_has_no_kind_but_one_of_its_whole_tool() -> None:
     scope = Scope(ground="here")
     everything = [Grant("run", RiskLevel.CRITICAL, kind, "here") for kind in ("", "x", "/")]
-    assert config(AlwaysAsk(), *everything).question_about(CALL, None, scope) is not None
-    assert config(AlwaysAsk(), up_to=RiskLevel.LOW).question_about(CALL, None, scope) is None
+    assert config(AlwaysAsk(), *everything).make_question(CALL, None, scope) is not None
+    assert config(AlwaysAsk(), up_to=RiskLevel.LOW).make_question(CALL, None, scope) is None
 
 
 def test_a_grant_is_for_its_own_tool() -> None:
     scope = Scope(kinds=("src/",))
     other = Grant("edit", RiskLevel.CRITICAL, "src/")
-    assert config(AlwaysAsk(), other).question_about(CALL, None, scope) is not None
+    assert config(AlwaysAsk(), other).make_question(CALL, None, scope) is not None
 
 
 @for_every_row(
@@ -112,7 +112,7 @@ def test_a_grant_is_for_its_own_tool() -> None:
 def test_a_kind_covers_itself_and_a_folder_those_below_it(
     granted: str, kind: str, is_covered: bool
 ) -> None:
-    assert covers(granted, kind) == is_covered
+    assert is_kind_covered(granted, kind) == is_covered
 
 
 # ---- what a yes is bound to --------------------------------------------------------------------
@@ -134,7 +134,7 @@ def bound(agent: ConversationMachine) -> object:
 def test_a_yes_is_bound_to_ground_and_content_of_the_question() -> None:
     agent = asked(SCOPE)
     agent.handle_event(ApprovalDecided("a", Approved()))
-    assert bound(agent) == Bound("here", "as it is")
+    assert bound(agent) == ApprovalBinding("here", "as it is")
 
 
 def test_a_yes_to_a_call_of_a_tool_that_says_nothing_is_bound_to_its_arguments_alone() -> None:
@@ -147,7 +147,7 @@ def test_a_changed_call_is_bound_to_what_it_covers_as_changed() -> None:
     agent = asked(SCOPE)
     other = Scope(ground="there", content="as it is there")
     agent.handle_event(ApprovalDecided("a", Modified("{}", RiskLevel.LOW), scope=other))
-    assert bound(agent) == Bound("there", "as it is there")
+    assert bound(agent) == ApprovalBinding("there", "as it is there")
 
 
 def test_a_change_to_what_must_be_asked_about_is_asked_about_again() -> None:
@@ -157,7 +157,7 @@ def test_a_change_to_what_must_be_asked_about_is_asked_about_again() -> None:
     (question,) = agent.questions
     assert question.scope == other
     agent.handle_event(ApprovalDecided("a", Approved()))
-    assert bound(agent) == other.bound
+    assert bound(agent) == other.binding
 
 
 def test_an_old_yes_that_is_played_again_allows_no_other_call() -> None:
@@ -169,10 +169,10 @@ def test_an_old_yes_that_is_played_again_allows_no_other_call() -> None:
 def test_a_fork_takes_no_yes_and_no_grant_along() -> None:
     grant = Grant("run", RiskLevel.HIGH, "src/", "here")
     agent = machine(CallingLlm(TALK), config(AlwaysAsk(), grant, up_to=RiskLevel.HIGH))
-    other = agent.forked("other")
+    other = agent.fork("other")
     assert (other.config.grants, other.config.granted) == ((), {})
     agent = asked(SCOPE)
     agent.handle_event(ApprovalDecided("a", Approved()))
-    ((_, status),) = agent.forked("other").round
+    ((_, status),) = agent.fork("other").round
     assert isinstance(status, Pending)
     assert (status.approved, status.bound) == (UNSET, UNSET)

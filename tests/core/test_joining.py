@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.samples import call
 from core.sessions import check_pairs
-from treadle.core.branch_join import UNKNOWN_OUTCOME, join, made_whole
+from treadle.core.branch_join import UNKNOWN_OUTCOME, join_messages, pair_calls_with_results
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message
 
@@ -33,7 +33,7 @@ def test_whatever_is_left_out_of_whole_messages_they_are_made_whole_again(
     random: Random, count: int
 ) -> None:
     messages = [one for one in whole_rounds(random, count) if random.random() < 0.7]
-    whole = made_whole(messages)
+    whole = pair_calls_with_results(messages)
     check_pairs(whole)
     said = "\n".join(message.content for message in whole)
     assert all(message.content in said for message in messages), "nothing is lost"
@@ -42,7 +42,11 @@ def test_whatever_is_left_out_of_whole_messages_they_are_made_whole_again(
 @given(randoms, st.integers(0, 5))
 def test_messages_that_are_whole_stay_as_they_are(random: Random, count: int) -> None:
     messages = tuple(whole_rounds(random, count))
-    assert made_whole(messages) == messages == made_whole(made_whole(messages))
+    assert (
+        pair_calls_with_results(messages)
+        == messages
+        == pair_calls_with_results(pair_calls_with_results(messages))
+    )
 
 
 @settings(max_examples=60)
@@ -54,7 +58,9 @@ def test_what_joins_has_fresh_ids_and_its_results_with_them(
     for message in whole_rounds(random, count):
         conversation = conversation.append(message)
     for _ in range(times):
-        conversation = join(conversation, made_whole(whole_rounds(random, count)))
+        conversation = join_messages(
+            conversation, pair_calls_with_results(whole_rounds(random, count))
+        )
     check_pairs(tuple(conversation))
     assert len(conversation) >= count * 2 * (times + 1)
     for asked, told in zip(conversation, tuple(conversation)[1:], strict=False):
@@ -67,7 +73,7 @@ def test_what_joins_has_fresh_ids_and_its_results_with_them(
 def test_an_open_call_is_answered_that_nobody_knows_before_anything_else_is_said() -> None:
     asked = Message.assistant("", (call("a"), call("b")))
     later = Message.user("well?")
-    assert made_whole([asked, Message.tool(call("b"), "two"), later]) == (
+    assert pair_calls_with_results([asked, Message.tool(call("b"), "two"), later]) == (
         asked,
         Message.tool(call("a"), UNKNOWN_OUTCOME),
         Message.tool(call("b"), "two"),
@@ -78,7 +84,7 @@ def test_an_open_call_is_answered_that_nobody_knows_before_anything_else_is_said
 def test_a_result_without_its_call_becomes_a_note_and_never_stands_between_others() -> None:
     asked = Message.assistant("", (call("a"),))
     stray, own = Message.tool(call("x"), "lost"), Message.tool(call("a"), "one")
-    whole = made_whole([asked, stray, own, own])
+    whole = pair_calls_with_results([asked, stray, own, own])
     assert [message.role for message in whole] == ["assistant", "tool", "user", "user"]
     assert whole[1] == own
     assert "lost" in whole[2].content

@@ -9,8 +9,8 @@ from typing import Any, Final
 from treadle.core import actions, events
 from treadle.core.actions import AgentAction
 from treadle.core.chat import states
-from treadle.core.chat.guards import JUDGES
-from treadle.core.chat.moves import ENTER
+from treadle.core.chat.guards import GUARD_FUNCTIONS
+from treadle.core.chat.next_states import STATE_FUNCTIONS
 from treadle.core.chat.states import (
     STATES,
     CallingLlm,
@@ -188,11 +188,13 @@ def test_every_event_and_every_guard_and_every_action_is_used() -> None:
 
 
 def test_every_row_has_its_content_function_and_none_is_left_over() -> None:
-    assert set(ENTER) == {(row.state, row.event, row.to) for row in TRANSITIONS}
+    assert set(STATE_FUNCTIONS) == {(row.state, row.event, row.to) for row in TRANSITIONS}
 
 
 def test_every_pair_with_guards_has_its_judge_and_none_is_left_over() -> None:
-    assert set(JUDGES) == {(row.state, row.event) for row in TRANSITIONS if row.guard is not None}
+    assert set(GUARD_FUNCTIONS) == {
+        (row.state, row.event) for row in TRANSITIONS if row.guard is not None
+    }
 
 
 def test_a_row_without_action_leads_where_an_internal_row_always_fits_and_no_other_does() -> None:

@@ -14,7 +14,7 @@ from treadle.exchange.session_steps import ImportedSession
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Condition, scan
+from treadle.thread.record import JournalCondition, scan_journal
 
 NOW: Final = "2026-11-21T08:00:00.000000Z"
 NAME: Final = "11111111-1111-4111-8111-111111111111"
@@ -51,13 +51,13 @@ def draft_of(session: ImportedSession, options: ImportOptions = OPTIONS) -> Impo
 
 
 def entries_of(draft: ImportedThread) -> list[Entry]:
-    return [decode_entry(record.event) for record in scan(draft.data).records]
+    return [decode_entry(record.event) for record in scan_journal(draft.data).records]
 
 
 def fold_of(draft: ImportedThread) -> ThreadFold:
     """The thread as it is folded from the journal; the journal is intact."""
-    found = scan(draft.data)
-    assert found.condition is Condition.CLEAN
+    found = scan_journal(draft.data)
+    assert found.condition is JournalCondition.CLEAN
     header = decode_entry(found.records[0].event)
     assert isinstance(header, ThreadCreated)
     fold = ThreadFold(header)

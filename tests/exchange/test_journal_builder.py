@@ -27,7 +27,7 @@ from exchange.recorded import (
     talk_of,
 )
 from store.shelf import Shelf
-from treadle.core.chat.moves import build_request
+from treadle.core.chat.next_states import build_request
 from treadle.core.events import UserInput
 from treadle.core.llm import ModelTraits
 from treadle.core.messages import Message
@@ -50,10 +50,10 @@ from treadle.exchange.session_steps import (
     SessionPrompt,
     SessionStep,
 )
-from treadle.models.anthropic.request import parameters_of
-from treadle.models.openai.responses_request import parameters_of as responses_of
+from treadle.models.anthropic.request import make_message_parameters
+from treadle.models.openai.responses_request import make_response_parameters as responses_of
 from treadle.thread.facts import Configured, Foreign, Imported
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 
 def session_of(*steps: SessionStep) -> ImportedSession:
@@ -83,7 +83,7 @@ def assert_sound(draft: ImportedThread) -> None:
     config = replace(fold.machine.config, model_name="anthropic:claude-x")
     request = build_request(config, fold.conversation)
     for parameters in (
-        parameters_of(request, "anthropic", ModelTraits()),
+        make_message_parameters(request, "anthropic", ModelTraits()),
         responses_of(request, "gpt-x", "openai:gpt-x", ModelTraits()),
     ):
         json.dumps(parameters)
@@ -170,7 +170,7 @@ def test_a_failure_that_nothing_asked_for_is_kept() -> None:
 def test_times_never_run_backwards_nor_ahead_of_now() -> None:
     early, late = "2025-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"
     steps = (SessionPrompt(late, "go"), answer("so"), SessionPrompt(early, "and"), answer("so"))
-    records = scan(draft_of(session_of(*steps)).data).records
+    records = scan_journal(draft_of(session_of(*steps)).data).records
     times = [record.at for record in records]
     assert times == sorted(times)
     assert times[-1] == NOW

@@ -43,7 +43,7 @@ from treadle.thread.facts import (
     Renamed,
 )
 from treadle.thread.record import encode_batch
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 HOSTILE: Final = (
     "<script>alert(1)</script>",
@@ -186,7 +186,7 @@ def test_no_text_gets_out_of_its_place_on_a_page(text: str) -> None:
         "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page
     )
     shown = "".join(parser.text)
-    wanted = legible(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    wanted = sanitize_text(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
     assert shown.count(wanted) >= 4
     assert escape(wanted, quote=True) in page
     page.encode()

@@ -20,7 +20,7 @@ from treadle.errors import (
     UnknownThreadError,
 )
 from treadle.thread.facts import Recovered
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 THREAD = "T-00000000-0000-7000-8000-000000000001"
 JOURNAL = journal_path(THREAD)
@@ -126,7 +126,7 @@ def rotten_journal(whole: ModelDisk, data: bytes, truth: str) -> list[str]:
         records = [(record.seq, record.hash) for record in scan.records]
         if records != [(r.seq, r.hash) for r in before[: len(records)]]:
             return ["false: a damaged record is shown as if it were whole"]
-        if scan.condition is Condition.CLEAN:
+        if scan.condition is JournalCondition.CLEAN:
             return ["silent: the damage is not noticed"]
         writer = store.open(THREAD)
     except (DamagedJournalError, UnknownThreadError):

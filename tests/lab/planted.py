@@ -35,8 +35,8 @@ from treadle.store.upkeep import scrub
 from treadle.store.upkeep.trash import Trash
 from treadle.thread import record, recovery
 from treadle.thread.facts import InputQueued
-from treadle.thread.record import Head, Record, Scan
-from treadle.thread.recovery import RECOVERY_CASES, CallProgress, Decision
+from treadle.thread.record import Head, JournalScan, Record
+from treadle.thread.recovery import RECOVERY_CASES, CallProgress, RecoveryAction
 from treadle.thread.snapshot import Snapshot, encode_snapshot
 
 Patch = AbstractContextManager[Any]
@@ -64,13 +64,13 @@ def _no_folder_fsync() -> Iterator[None]:
 
 def _hash_not_verified() -> Patch:
     def verify(line: bytes, head: Head) -> Record | None:
-        body = record._parse(line)
+        body = record._parse_record(line)
         if body is None or body.seq != head.seq + 1:
             return None
         digest = line[-34:-2].decode()
         return Record(body.seq, body.at, body.event, digest)
 
-    return patch.object(record, "_verify", verify)
+    return patch.object(record, "_verify_record", verify)
 
 
 def _snapshot_seal_not_verified() -> Patch:
@@ -197,7 +197,7 @@ def _snapshot_ahead_of_journal() -> Patch:
 
 def _mutating_tool_run_again() -> Patch:
     cases = tuple(
-        replace(case, decision=Decision.RUN_AGAIN)
+        replace(case, decision=RecoveryAction.RUN_AGAIN)
         if case.standing is CallProgress.STARTED and case.effect is EffectClass.MUTATE
         else case
         for case in RECOVERY_CASES
@@ -213,7 +213,7 @@ def _doubt_not_recorded() -> Patch:
 
 
 def _torn_end_not_cut() -> Patch:
-    def leave(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
+    def leave(disk: Disk, path: str, found: JournalScan, quarantine: str) -> str:
         return path
 
     def open_anyhow(cls: type[Journal], disk: Disk, path: str, head: Head) -> Journal:
@@ -227,7 +227,7 @@ def _torn_end_not_cut() -> Patch:
 
 
 def _first_bad_line_is_torn() -> Patch:
-    return patch.object(record, "_well_formed", lambda lines, is_last: iter(()))
+    return patch.object(record, "_find_well_formed_records", lambda lines, is_last: iter(()))
 
 
 def _stale_writer_not_noticed() -> Patch:
@@ -275,7 +275,7 @@ def _committing_late(is_due: Callable[[Session], bool]) -> Patch:
 def _queued_input_in_memory() -> Patch:
     def stage(self: ThreadWriter, entry: Any, redact: Any = None) -> AgentAction | None:
         if isinstance(entry, InputQueued):
-            self.fold.unheard.add(entry.message)
+            self.fold.undelivered.add(entry.message)
             return None
         return _stage(self, entry, redact)
 

@@ -32,7 +32,7 @@ from treadle.core.llm import LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
 from treadle.models.anthropic.provider import AnthropicProvider
-from treadle.models.anthropic.request import parameters_of
+from treadle.models.anthropic.request import make_message_parameters
 
 KEY = "sk-ant-test-key-0123456789"
 MODEL = "anthropic:claude-test"
@@ -112,7 +112,9 @@ async def test_a_stream_becomes_what_the_official_sdk_makes_of_it(name: str) -> 
     theirs = await judged(STREAMS[name])
     async with Loopback(stream(STREAMS[name])) as server:
         ours = await answer_of(server, asking())
-    sent = parameters_of(asking(USER, ours.message, USER), "anthropic", ModelTraits())["messages"]
+    sent = make_message_parameters(asking(USER, ours.message, USER), "anthropic", ModelTraits())[
+        "messages"
+    ]
     blocks = (
         sent[1]["content"] if ours.message.content or ours.message.native or ours.tool_calls else []
     )
@@ -312,10 +314,10 @@ async def test_many_streams_share_one_client_and_do_not_mix() -> None:
         texts = [f"number {count}" for count in range(40)]
         asked = [drain(provider.stream(asking(Message.user(each)))) for each in texts]
         heard = await asyncio.gather(*asked)
-        first = provider._made
+        first = provider._sdk_client
         assert [events[-1].response.message.content for events in heard] == texts
         await drain(provider.stream(asking()))
-        assert provider._made is first
+        assert provider._sdk_client is first
         assert server.connections <= len(texts)
         await provider.aclose()
 

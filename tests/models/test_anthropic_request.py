@@ -11,12 +11,16 @@ import msgspec
 from case_tables import for_every_row
 from models.anthropic_streams import REDACTED_DATA, SIGNATURE, STREAMS
 from models.test_anthropic_stream import response
-from treadle.core.budget import length_of
+from treadle.core.budget import count_request_characters
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
+from treadle.core.messages import CallPart, Message, NativeLayout, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.anthropic.request import counted, parameters_of, source_of
+from treadle.models.anthropic.request import (
+    make_message_parameters,
+    make_source,
+    select_counted_parameters,
+)
 
 ME = "anthropic:claude-test"
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -33,7 +37,7 @@ CAT = ToolCall("toolu_2", "bash", '{"command": "cat"}')
 
 def parameters(*said: Message, traits: ModelTraits = ModelTraits(), **how: Any) -> dict[str, Any]:  # noqa: B008  frozen
     request = LlmRequest(how.pop("model", ME), Conversation(said), **how)
-    return parameters_of(request, "anthropic", traits)
+    return make_message_parameters(request, "anthropic", traits)
 
 
 def messages(*said: Message, **how: Any) -> list[dict[str, Any]]:
@@ -45,7 +49,7 @@ def thought(*calls: ToolCall, source: str = ME) -> Message:
     """An assistant message that began with thinking."""
     opaque = OpaquePart(msgspec.json.encode(THOUGHT).decode())
     parts = (opaque, *(CallPart() for _ in calls))
-    return Message("assistant", "", calls, native=Native(source, parts))
+    return Message("assistant", "", calls, native=NativeLayout(source, parts))
 
 
 USER = Message.user("Hello.")
@@ -151,7 +155,7 @@ def test_thinking_goes_back_under_the_same_system_prompt_and_tools_only() -> Non
     tools = (ToolDefinition("ls", "lists", {"type": "object"}),)
 
     def has_thinking(first: dict[str, Any], then: dict[str, Any]) -> bool:
-        source = source_of(LlmRequest(ME, Conversation([USER]), **first), "anthropic")
+        source = make_source(LlmRequest(ME, Conversation([USER]), **first), "anthropic")
         said = USER, thought(LS, source=source), Message.tool(LS, "a")
         sent = parameters(*said, **then)["messages"]
         return any(block["type"] == "thinking" for block in sent[1]["content"])
@@ -169,7 +173,7 @@ def test_a_turn_that_began_without_thinking_goes_on_without_a_budget() -> None:
 
     other = thought(LS, source="anthropic:claude-old")
     results = Message.tool(LS, "a"), Message.tool(CAT, "b")
-    secret = Native(ME, (OpaquePart('{"type":"thinking","thinking":"[REDACTED:key]"}'),))
+    secret = NativeLayout(ME, (OpaquePart('{"type":"thinking","thinking":"[REDACTED:key]"}'),))
     assert kind(USER, thought(LS), results[0]) == "enabled"
     assert kind(USER, thought(LS), results[0], Message.assistant("", (CAT,)), results[1]) == (
         "enabled"
@@ -254,7 +258,7 @@ def test_thinking_without_a_signature_is_not_sent(signature: Any) -> None:
     if signature is not ...:
         block["signature"] = signature
     parts = (OpaquePart(msgspec.json.encode(block).decode()), TextPart(4))
-    message = Message("assistant", "Yes.", native=Native(ME, parts))
+    message = Message("assistant", "Yes.", native=NativeLayout(ME, parts))
     assert messages(USER, message)[1]["content"] == [{"type": "text", "text": "Yes."}]
 
 
@@ -331,12 +335,12 @@ def test_what_the_count_of_tokens_takes_is_what_the_request_says() -> None:
     sent = parameters(
         USER, system="s", tools=TOOLS, traits=ADAPTIVE, reasoning="low", temperature=1.0
     )
-    assert sent.keys() - counted(sent).keys() == {"max_tokens"}
+    assert sent.keys() - select_counted_parameters(sent).keys() == {"max_tokens"}
 
 
 def test_everything_the_model_reads_counts_for_an_estimate() -> None:
     def length(*said: Message, **how: Any) -> int:
-        return length_of(LlmRequest(ME, Conversation(said), **how))
+        return count_request_characters(LlmRequest(ME, Conversation(said), **how))
 
     assert length(USER, system="12") == length(USER) + 2 == len("Hello.") + 2
     assert length(USER, tools=TOOLS) > length(USER) + 50

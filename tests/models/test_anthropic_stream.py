@@ -30,8 +30,8 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import ToolCall
 from treadle.models.anthropic.stream import AnthropicAssembler
-from treadle.models.failures import WireError, failure_in, failure_of
-from treadle.models.layout import blocks_of
+from treadle.models.failures import WireError, make_llm_error, make_stream_llm_error
+from treadle.models.layout import list_blocks
 from treadle.models.wire.sse import SseDecoder
 from treadle.models.wire.stream import StreamError
 
@@ -51,9 +51,11 @@ def assemble(data: bytes) -> list[Any]:
                 break
         events += assembler.end()
     except StreamError as failure:
-        events.append(LlmEvent.Error(failure_in(failure.body, "anthropic", assembler.usage)))
+        events.append(
+            LlmEvent.Error(make_stream_llm_error(failure.body, "anthropic", assembler.usage))
+        )
     except WireError as failure:
-        events.append(LlmEvent.Error(failure_of(failure, "anthropic", usage=assembler.usage)))
+        events.append(LlmEvent.Error(make_llm_error(failure, "anthropic", usage=assembler.usage)))
     return events
 
 
@@ -108,13 +110,13 @@ def test_thinking_is_shown_and_kept_with_its_signature() -> None:
     shown = "".join(each.content for each in events if isinstance(each, LlmEvent.ThinkingDelta))
     said = "The person wants a file.\nSo: read it. 🤔"
     assert shown == said
-    first, *rest = blocks_of(response(STREAMS["thinking"]).message, ME)
+    first, *rest = list_blocks(response(STREAMS["thinking"]).message, ME)
     assert first == {"type": "thinking", "thinking": said, "signature": SIGNATURE}
     assert rest[0] == "I'll read it."
 
 
 def test_redacted_thinking_is_kept_where_it_stood() -> None:
-    blocks = blocks_of(response(STREAMS["redacted thinking"]).message, ME)
+    blocks = list_blocks(response(STREAMS["redacted thinking"]).message, ME)
     kinds = [each["type"] if isinstance(each, dict) else each for each in blocks]
     assert kinds == ["redacted_thinking", "thinking", "redacted_thinking", "No."]
     assert blocks[0] == {"type": "redacted_thinking", "data": REDACTED_DATA}
@@ -200,7 +202,7 @@ def test_pings_and_unknown_events_are_signs_of_life() -> None:
 
 
 def test_unknown_blocks_stay_as_they_began() -> None:
-    blocks = blocks_of(response(STREAMS["unknown blocks"]).message, ME)
+    blocks = list_blocks(response(STREAMS["unknown blocks"]).message, ME)
     assert blocks == (
         {"type": "hologram", "projection": {"rays": [1, 2.5, None], "note": "é"}},
         "See above.",

@@ -21,7 +21,7 @@ from treadle.models.catalog import (
     read_defaults,
 )
 from treadle.models.model_names import family_name
-from treadle.models.prices.table import context_window
+from treadle.models.prices.table import get_context_window
 
 BUILT_IN = make_catalog(read_defaults())
 LOCAL = {"ollama", "vllm", "lmstudio", "llamacpp"}
@@ -115,16 +115,19 @@ def test_the_first_provider_with_a_default_model_and_a_key_is_found() -> None:
         one=entry(key_env="B", default_model="m"),
         two=entry(key_command="say", default_model="m"),
     )
-    assert known.first_with_key({"A": "k", "B": "k"}) == "one"
-    assert known.first_with_key({"A": "k", "B": ""}) == "two"
-    assert known.first_with_key({"B": " \n"}) == "two"
-    assert BUILT_IN.first_with_key({}) is None
-    assert BUILT_IN.first_with_key({"OPENAI_API_KEY": "k"}) == "openai"
-    assert BUILT_IN.first_with_key({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}) == "anthropic"
+    assert known.find_provider_with_key({"A": "k", "B": "k"}) == "one"
+    assert known.find_provider_with_key({"A": "k", "B": ""}) == "two"
+    assert known.find_provider_with_key({"B": " \n"}) == "two"
+    assert BUILT_IN.find_provider_with_key({}) is None
+    assert BUILT_IN.find_provider_with_key({"OPENAI_API_KEY": "k"}) == "openai"
+    assert (
+        BUILT_IN.find_provider_with_key({"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"})
+        == "anthropic"
+    )
 
 
 def test_a_variable_without_a_name_is_no_key() -> None:
-    assert catalog(one=entry(default_model="m")).first_with_key({"": "k"}) is None
+    assert catalog(one=entry(default_model="m")).find_provider_with_key({"": "k"}) is None
 
 
 @for_every_row(
@@ -213,7 +216,7 @@ def test_every_alias_and_every_default_leads_to_a_model_whose_window_is_known() 
     for name in names:
         ref = BUILT_IN.resolve(name)
         entry = BUILT_IN.providers[ref.provider]
-        told = context_window(entry.prices or ref.provider, ref.model)
+        told = get_context_window(entry.prices or ref.provider, ref.model)
         if not (BUILT_IN.traits(ref).context_tokens_max or told):
             unknown.append(name)
         if ref.provider in ("anthropic", "openai"):

@@ -24,8 +24,8 @@ from treadle.models.failures import (
     LONG_REQUEST,
     MESSAGE_LENGTH_MAX,
     WireError,
-    failure_in,
-    failure_of,
+    make_llm_error,
+    make_stream_llm_error,
     retry_after_s,
 )
 from treadle.models.openai.chat_stream import ChatAssembler
@@ -50,7 +50,7 @@ class StatusError(Exception):
 
 @for_every_row("status, kind", KIND_OF_STATUS.items())
 def test_without_words_the_status_decides(status: int, kind: Kind) -> None:
-    assert failure_of(StatusError(status), "x").kind is kind
+    assert make_llm_error(StatusError(status), "x").kind is kind
 
 
 @for_every_row(
@@ -63,7 +63,7 @@ def test_without_words_the_status_decides(status: int, kind: Kind) -> None:
     ],
 )
 def test_a_status_nobody_listed_is_the_servers_from_500_on(status: int, kind: Kind) -> None:
-    assert failure_of(StatusError(status), "x").kind is kind
+    assert make_llm_error(StatusError(status), "x").kind is kind
 
 
 @for_every_row("code, kind", KIND_OF_CODE.items())
@@ -75,9 +75,9 @@ def test_a_code_outranks_the_status_however_deep_it_is_wrapped(code: str, kind: 
         {"type": "response.failed", "error": {"error": {"code": code, "message": "why"}}},
         [{"error": {"code": code, "type": "whatever", "message": "why"}}],
     ):
-        failure = failure_of(StatusError(400, body), "x")
+        failure = make_llm_error(StatusError(400, body), "x")
         assert (failure.kind, failure.message) == (kind, "x: why (HTTP 400)")
-        assert failure_in(body, "x").kind is kind
+        assert make_stream_llm_error(body, "x").kind is kind
 
 
 def test_every_refusal_of_a_provider_is_known_and_told_in_its_words() -> None:
@@ -86,7 +86,7 @@ def test_every_refusal_of_a_provider_is_known_and_told_in_its_words() -> None:
         # the SDK takes off the outermost `error`; an endpoint may also send it under 200
         unwrapped = body.get("error", body) if isinstance(body, dict) else body
         for given in (body, unwrapped):
-            failure = failure_of(StatusError(status, given), "x")
+            failure = make_llm_error(StatusError(status, given), "x")
             if failure.kind is not kind or words not in failure.message:
                 misses.append((who, failure.kind.value, failure.message))
     assert misses == []
@@ -105,12 +105,12 @@ def test_every_phrase_of_the_table_is_said_by_a_provider() -> None:
 
 def test_what_a_person_was_flagged_for_is_not_repeated() -> None:
     flagged = next(body for who, _, body, _, _ in ROWS if who == "openrouter, moderation")
-    assert "what the person said" not in failure_of(StatusError(403, flagged), "x").message
+    assert "what the person said" not in make_llm_error(StatusError(403, flagged), "x").message
 
 
 def test_a_long_request_that_is_refused_without_a_word_is_too_long() -> None:
     def kind(status: int, body: Any, length: int) -> Kind:
-        return failure_of(StatusError(status, body), "x", request_length=length).kind
+        return make_llm_error(StatusError(status, body), "x", request_length=length).kind
 
     for nothing in (None, "", {}):
         assert kind(400, nothing, LONG_REQUEST) is Kind.CONTEXT_TOO_LONG
@@ -121,12 +121,18 @@ def test_a_long_request_that_is_refused_without_a_word_is_too_long() -> None:
 
 
 def test_an_error_in_the_middle_of_a_stream_is_the_servers_unless_it_says() -> None:
-    assert failure_in({"message": "boom"}, "x").kind is Kind.SERVER
-    assert failure_in({"error": {"code": 429, "message": "slow"}}, "x").kind is Kind.RATE_LIMITED
-    assert failure_in({"error": "boom"}, "x").message == "x: boom"
-    assert failure_in("boom", "x").message == "x: boom"
-    assert failure_in(None, "x").message == "x: no reason given"
-    assert failure_in({"error": {"message": {"deep": 1}}}, "x").message == "x: no reason given"
+    assert make_stream_llm_error({"message": "boom"}, "x").kind is Kind.SERVER
+    assert (
+        make_stream_llm_error({"error": {"code": 429, "message": "slow"}}, "x").kind
+        is Kind.RATE_LIMITED
+    )
+    assert make_stream_llm_error({"error": "boom"}, "x").message == "x: boom"
+    assert make_stream_llm_error("boom", "x").message == "x: boom"
+    assert make_stream_llm_error(None, "x").message == "x: no reason given"
+    assert (
+        make_stream_llm_error({"error": {"message": {"deep": 1}}}, "x").message
+        == "x: no reason given"
+    )
 
 
 def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> None:
@@ -150,7 +156,7 @@ def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> N
                 list(assembler.add_event(SseEvent("message", json.dumps(body).encode())))
                 misses.append((type(assembler).__name__, body, "passed over"))
             except StreamError as error:
-                failure = failure_in(error.body, "x")
+                failure = make_stream_llm_error(error.body, "x")
                 if failure.kind is not Kind.PERMISSION or words not in failure.message:
                     misses.append((type(assembler).__name__, body, failure.message))
     assert misses == []
@@ -179,20 +185,20 @@ def test_an_error_ends_a_stream_of_every_format_in_whatever_form_it_comes() -> N
 def test_a_lost_connection_is_the_network_before_the_answer_and_a_cut_stream_after(
     raised: Exception, before: Kind, after: Kind
 ) -> None:
-    assert failure_of(raised, "x").kind is before
-    assert failure_of(raised, "x", has_begun=True).kind is after
+    assert make_llm_error(raised, "x").kind is before
+    assert make_llm_error(raised, "x", has_begun=True).kind is after
 
 
 def test_what_lies_under_an_sdks_error_is_what_is_told() -> None:
     wrapped = Exception("Connection error.")
     wrapped.__cause__ = httpx2.ConnectError("[Errno 111] refused")
-    failure = failure_of(wrapped, "here")
+    failure = make_llm_error(wrapped, "here")
     assert (failure.kind, failure.message) == (Kind.NETWORK, "here: [Errno 111] refused")
 
 
 def test_the_message_is_one_line_cut_to_size_with_the_request_named() -> None:
     body = {"error": {"message": "a\n\tb\u2028c \ud800" + "x" * 10_000}}
-    failure = failure_of(StatusError(500, body, request_id="req_1"), "x")
+    failure = make_llm_error(StatusError(500, body, request_id="req_1"), "x")
     assert failure.message.startswith("x: a b c �xxx")
     assert failure.message.endswith("… (HTTP 500, request req_1)")
     assert len(failure.message) < MESSAGE_LENGTH_MAX + 130
@@ -200,16 +206,16 @@ def test_the_message_is_one_line_cut_to_size_with_the_request_named() -> None:
 
 
 def test_a_wait_that_is_too_long_for_anybody_is_told() -> None:
-    far = failure_of(StatusError(429, None, retry_after="90000"), "x")
+    far = make_llm_error(StatusError(429, None, retry_after="90000"), "x")
     assert far.message.endswith("(HTTP 429, to be asked again in 1,500 minutes)")
-    near = failure_of(StatusError(429, None, retry_after="60"), "x")
+    near = make_llm_error(StatusError(429, None, retry_after="60"), "x")
     assert near.message.endswith("(HTTP 429)")
 
 
 def test_a_failure_keeps_what_was_used_and_what_the_server_asks_for() -> None:
-    failure = failure_of(StatusError(429, None, retry_after="7"), "x", usage=Usage(5))
+    failure = make_llm_error(StatusError(429, None, retry_after="7"), "x", usage=Usage(5))
     assert (failure.usage, failure.retry_after_s) == (Usage(5), 7.0)
-    assert failure_in({}, "x", Usage(5)).usage == Usage(5)
+    assert make_stream_llm_error({}, "x", Usage(5)).usage == Usage(5)
 
 
 @for_every_row(
@@ -241,22 +247,22 @@ def test_what_a_server_asks_for_is_seconds_or_nothing(
 def test_a_wait_is_never_shorter_than_the_first_of_our_own() -> None:
     """Recorded from Azure: both headers, one of them zero, and four requests in 0.4 s."""
     for headers in ({"retry_after": "0"}, {"retry_after_ms": "0"}, {"retry_after": "-3"}):
-        assert failure_of(StatusError(429, None, **headers), "x").retry_after_s == DELAY_S_FIRST
+        assert make_llm_error(StatusError(429, None, **headers), "x").retry_after_s == DELAY_S_FIRST
     both = StatusError(429, None, retry_after="1", retry_after_ms="0")
-    assert failure_of(both, "x").retry_after_s == 1.0
+    assert make_llm_error(both, "x").retry_after_s == 1.0
 
 
 def test_a_wait_that_stands_in_the_body_holds_too() -> None:
     """Gemini names it nowhere else, and its limits are those of a minute."""
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38.5s"}
     body = {"error": {"code": 429, "message": "slow", "details": [{"reason": "X"}, info]}}
-    assert failure_of(StatusError(429, [body]), "x").retry_after_s == 38.5
-    assert failure_of(StatusError(429, body, retry_after="50"), "x").retry_after_s == 50
-    assert failure_in(body, "x").retry_after_s == 38.5
+    assert make_llm_error(StatusError(429, [body]), "x").retry_after_s == 38.5
+    assert make_llm_error(StatusError(429, body, retry_after="50"), "x").retry_after_s == 50
+    assert make_stream_llm_error(body, "x").retry_after_s == 38.5
     for nonsense in ("", "s", "soon", "nan", "infs"):
-        assert failure_in({"error": {"details": [{"retryDelay": nonsense}]}}, "x") == failure_in(
-            {"error": {}}, "x"
-        )
+        assert make_stream_llm_error(
+            {"error": {"details": [{"retryDelay": nonsense}]}}, "x"
+        ) == make_stream_llm_error({"error": {}}, "x")
 
 
 def test_a_server_may_name_a_moment_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,19 +286,19 @@ def test_a_body_that_refers_to_itself_or_is_deep_ends() -> None:
     deep: Any = {"message": "end"}
     for _ in range(50):
         deep = {"error": deep}
-    assert failure_in(deep, "x").kind is Kind.SERVER
-    assert json.dumps(failure_in([], "x").message) == '"x: no reason given"'
+    assert make_stream_llm_error(deep, "x").kind is Kind.SERVER
+    assert json.dumps(make_stream_llm_error([], "x").message) == '"x: no reason given"'
 
 
 def test_before_the_request_is_made_an_unknown_error_is_our_own() -> None:
     for error in (KeyError("model"), TypeError("no"), AssertionError()):
-        assert failure_of(error, "x", is_asked=False).kind is Kind.INTERNAL
+        assert make_llm_error(error, "x", is_asked=False).kind is Kind.INTERNAL
     refused = WireError(Kind.AUTHENTICATION, "no key")
-    assert failure_of(refused, "x", is_asked=False).kind is Kind.AUTHENTICATION
+    assert make_llm_error(refused, "x", is_asked=False).kind is Kind.AUTHENTICATION
 
 
 def test_a_module_that_is_missing_is_never_the_servers_fault() -> None:
     wrapped = Exception("Connection error.")
     wrapped.__cause__ = ModuleNotFoundError("no socksio")
     for error in (ImportError("no"), wrapped):
-        assert failure_of(error, "x", has_begun=True).kind is Kind.INTERNAL
+        assert make_llm_error(error, "x", has_begun=True).kind is Kind.INTERNAL

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from case_tables import for_every_row
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind
-from treadle.core.messages import Message, Native, OpaquePart, TextPart, ToolCall
+from treadle.core.messages import Message, NativeLayout, OpaquePart, TextPart, ToolCall
 from treadle.models.failures import WireError
 from treadle.models.layout import (
     ANSWER_SIZE_MAX,
     BLOCK_COUNT_MAX,
     MALFORMED,
     Block,
-    Draft,
-    Pieces,
+    MessageBuilder,
+    TextBuffer,
     arguments_object,
-    blocks_of,
+    list_blocks,
 )
 
 ME = "here:model"
@@ -38,7 +38,7 @@ blocks = st.lists(
 
 def draft(*said: Block) -> tuple[Message, list[Any]]:
     """A message of these blocks, and the deltas on the way."""
-    made = Draft(ME, 3)
+    made = MessageBuilder(ME, 3)
     deltas: list[Any] = []
     for key, block in enumerate(said):
         if isinstance(block, str):
@@ -49,7 +49,7 @@ def draft(*said: Block) -> tuple[Message, list[Any]]:
         else:
             made.put_opaque(key, block)
     deltas += made.end()
-    return made.message(), deltas
+    return made.build_message(), deltas
 
 
 @given(blocks)
@@ -57,12 +57,12 @@ def test_blocks_come_back_as_they_came_even_from_a_file(said: list[Block]) -> No
     message, _ = draft(*said)
     stored = msgspec.json.decode(msgspec.json.encode(message), type=Message)
     assert stored == message
-    assert list(blocks_of(stored, ME)) == said
+    assert list(list_blocks(stored, ME)) == said
 
 
 @given(st.lists(st.text(max_size=4), max_size=20))
 def test_pieces_are_their_text_whatever_is_in_them(said: list[str]) -> None:
-    pieces = Pieces()
+    pieces = TextBuffer()
     for piece in said:
         pieces.append(piece)
     assert str(pieces) == "".join(said)
@@ -76,7 +76,7 @@ def test_another_model_gets_the_text_and_then_the_calls(said: list[Block]) -> No
     calls = [block for block in said if isinstance(block, ToolCall)]
     assert message.content == text
     assert list(message.tool_calls) == calls
-    assert list(blocks_of(message, "there:model")) == [*([text] if text else []), *calls]
+    assert list(list_blocks(message, "there:model")) == [*([text] if text else []), *calls]
 
 
 def test_a_text_with_calls_after_it_needs_no_layout() -> None:
@@ -88,30 +88,30 @@ def test_a_text_with_calls_after_it_needs_no_layout() -> None:
 
 
 def test_a_layout_that_no_longer_covers_the_message_is_not_used() -> None:
-    native = Native(ME, (OpaquePart('{"type":"thinking"}'), TextPart(5)))
+    native = NativeLayout(ME, (OpaquePart('{"type":"thinking"}'), TextPart(5)))
     whole = Message("assistant", "12345", native=native)
-    assert blocks_of(whole, ME) == ({"type": "thinking"}, "12345")
+    assert list_blocks(whole, ME) == ({"type": "thinking"}, "12345")
     changed = Message("assistant", "[REDACTED:key]", native=native)
-    assert blocks_of(changed, ME) == ("[REDACTED:key]",)
+    assert list_blocks(changed, ME) == ("[REDACTED:key]",)
 
 
 def test_a_block_in_which_a_secret_was_replaced_is_left_out() -> None:
     parts = (OpaquePart('{"thinking":"[REDACTED:key]"}'), TextPart(2))
-    assert blocks_of(Message("assistant", "ok", native=Native(ME, parts)), ME) == ("ok",)
+    assert list_blocks(Message("assistant", "ok", native=NativeLayout(ME, parts)), ME) == ("ok",)
 
 
 def test_both_halves_of_a_character_may_come_in_two_pieces() -> None:
-    made = Draft(ME, 0)
+    made = MessageBuilder(ME, 0)
     deltas = [*made.add_text(0, "a\ud83d"), *made.add_text(0, "\ude00b"), *made.end()]
     assert deltas == [LlmEvent.TextDelta("a"), LlmEvent.TextDelta("😀b")]
-    assert made.message().content == "a😀b"
+    assert made.build_message().content == "a😀b"
 
 
 def test_half_a_character_that_stays_alone_is_replaced() -> None:
-    made = Draft(ME, 0)
+    made = MessageBuilder(ME, 0)
     deltas = [*made.add_text(0, "a\ud83d"), *made.end()]
     assert deltas == [LlmEvent.TextDelta("a"), LlmEvent.TextDelta("�")]
-    assert made.message().content == "a�"
+    assert made.build_message().content == "a�"
 
 
 def test_a_call_without_an_id_or_with_one_that_is_taken_gets_its_own() -> None:
@@ -128,15 +128,15 @@ def test_a_call_without_arguments_has_empty_ones() -> None:
 
 
 def test_the_last_call_of_an_answer_that_was_cut_stays_malformed() -> None:
-    made = Draft(ME, 0)
+    made = MessageBuilder(ME, 0)
     opened = [*made.open_call(0, "a", "look"), *made.open_call(1, "b", "look")]
     assert len(opened) == 2
     assert list(made.end(is_cut=True)) == [LlmEvent.ToolCallDelta("a", "look", "{}")]
-    assert [call.arguments_json for call in made.message().tool_calls] == ["{}", ""]
+    assert [call.arguments_json for call in made.build_message().tool_calls] == ["{}", ""]
 
 
 def test_a_block_cannot_begin_twice_nor_change_its_kind() -> None:
-    made = Draft(ME, 0)
+    made = MessageBuilder(ME, 0)
     list(made.add_text(0, "x"))
     with pytest.raises(WireError):
         list(made.open_call(0, "a", "look"))
@@ -149,14 +149,14 @@ def test_a_block_cannot_begin_twice_nor_change_its_kind() -> None:
 
 
 def test_an_answer_without_end_is_refused() -> None:
-    made = Draft(ME, 0)
+    made = MessageBuilder(ME, 0)
     piece = "x" * (ANSWER_SIZE_MAX // 4)
     for _ in range(4):
         list(made.add_text(0, piece))
     with pytest.raises(WireError) as caught:
-        list(made.thinking("x"))
+        list(made.add_thinking("x"))
     assert caught.value.kind is LlmErrorKind.INVALID_RESPONSE
-    many = Draft(ME, 0)
+    many = MessageBuilder(ME, 0)
     for key in range(BLOCK_COUNT_MAX):
         many.put_opaque(key, {})
     with pytest.raises(WireError):

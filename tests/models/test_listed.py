@@ -9,7 +9,7 @@ import pytest
 from models.loopback import Answer, Loopback, refusal
 from treadle.core.llm import ModelTraits
 from treadle.models.anthropic.provider import AnthropicProvider
-from treadle.models.listed import listed_traits
+from treadle.models.model_lists import read_listed_traits
 from treadle.models.openai.chat import OpenAiChatProvider
 
 
@@ -64,13 +64,13 @@ def test_what_every_list_says_is_read_in_its_words() -> None:
     misses = []
     for name, (fields, expected) in LISTS.items():
         models = [{"id": "other", "context_length": 1}, {"id": "m/x", **fields}, None, 7]
-        found = listed_traits(models, "m/x")
+        found = read_listed_traits(models, "m/x")
         if found != ModelTraits(**expected):
             misses.append((name, found))
     assert misses == []
     fields, expected = next(iter(LISTS.values()))
-    assert listed_traits([{"id": "models/m", **fields}], "m") == ModelTraits(**expected)
-    assert listed_traits([{"id": "a"}], "m") == listed_traits(None, "m") == ModelTraits()
+    assert read_listed_traits([{"id": "models/m", **fields}], "m") == ModelTraits(**expected)
+    assert read_listed_traits([{"id": "a"}], "m") == read_listed_traits(None, "m") == ModelTraits()
 
 
 @pytest.mark.parametrize("kind", [AnthropicProvider, OpenAiChatProvider])
@@ -88,6 +88,6 @@ async def test_a_list_that_cannot_be_had_says_nothing(
 ) -> None:
     async with Loopback(answer) as server:
         provider = kind("k" * 20, name="here", base_url=server.url)
-        told = await provider.listed_traits("here:m", 5.0)
+        told = await provider.fetch_traits("here:m", 5.0)
         await provider.aclose()
     assert (told and told.context_tokens_max) == window

@@ -15,9 +15,9 @@ from models.loopback import Loopback, Seen, sse, stream
 from models.openai_chat_streams import STREAMS, calls, chunk, piece
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
+from treadle.core.messages import CallPart, Message, NativeLayout, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.layout import bare_model
+from treadle.models.layout import strip_provider
 from treadle.models.openai.chat import OpenAiChatProvider
 from treadle.models.openai.chat_request import (
     DEEPSEEK,
@@ -26,7 +26,7 @@ from treadle.models.openai.chat_request import (
     OPENAI,
     OPENROUTER,
     Dialect,
-    dialect_of,
+    find_dialect,
     make_parameters,
 )
 
@@ -53,7 +53,7 @@ def sent(*messages: Message | str, **how: Any) -> list[dict[str, Any]]:
 def opaque(source: str, *blocks: Any, text: str = "", calls: Sequence[ToolCall] = ()) -> Message:
     parts = [OpaquePart(json.dumps(block)) for block in blocks]
     texts = [TextPart(len(text))] if text else []
-    native = Native(source, (*parts, *texts, *(CallPart() for _ in calls)))
+    native = NativeLayout(source, (*parts, *texts, *(CallPart() for _ in calls)))
     return Message("assistant", text, tuple(calls), native=native)
 
 
@@ -217,7 +217,7 @@ def test_deepseek_gets_a_reasoning_for_every_message_even_if_there_is_none() -> 
     ],
 )
 def test_the_dialect_of_an_endpoint_is_known_by_its_host(url: str, dialect: Dialect) -> None:
-    assert dialect_of(url) == dialect
+    assert find_dialect(url) == dialect
 
 
 def test_the_limit_has_the_name_that_the_endpoint_knows_and_is_never_too_large() -> None:
@@ -248,7 +248,7 @@ def test_temperature_and_reasoning_are_asked_of_models_that_have_them() -> None:
     ],
 )
 def test_only_our_own_name_is_taken_off_a_model(model: str, bare: str) -> None:
-    assert bare_model(model, "ollama") == bare
+    assert strip_provider(model, "ollama") == bare
 
 
 def test_the_cache_key_stays_the_same_while_a_conversation_grows() -> None:

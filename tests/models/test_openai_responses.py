@@ -34,7 +34,7 @@ from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
 from treadle.models.openai.client import make_openai_client
 from treadle.models.openai.responses import OpenAiResponsesProvider
-from treadle.models.openai.responses_request import TEXT_FIELD, input_items
+from treadle.models.openai.responses_request import TEXT_FIELD, make_input_items
 
 KEY = "sk-test-0123456789abcdef"
 MODEL = "openai:gpt-5.6"
@@ -161,7 +161,7 @@ async def test_the_answer_is_what_the_official_sdk_makes_of_the_stream(name):
         inward.cache_write_tokens,
     )
     assert ours.usage.reasoning_tokens == outward.reasoning_tokens
-    sent = input_items((ours.message,), MODEL)
+    sent = make_input_items((ours.message,), MODEL)
     if name == "cut arguments":  # they go back inside an object
         assert json.loads(sent[-1].pop("arguments")) == {
             "malformed_arguments": output[-1].pop("arguments")

@@ -35,8 +35,8 @@ from models.openai_responses_streams import (
 )
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.models.failures import WireError
-from treadle.models.openai.responses_request import input_items
-from treadle.models.openai.responses_stream import usage_of
+from treadle.models.openai.responses_request import make_input_items
+from treadle.models.openai.responses_stream import parse_usage
 from treadle.models.wire.stream import StreamError
 
 
@@ -261,10 +261,10 @@ def test_only_the_last_item_of_a_cut_answer_may_be_unfinished():
 @for_every_row("nonsense", [-1, True, 2**53 + 1, 2**70, "12", None, 1.5, [], {}])
 def test_a_usage_that_makes_no_sense_is_not_stored(nonsense):
     for field in ("input_tokens", "output_tokens"):
-        assert usage_of({**USAGE, field: nonsense}) is None
+        assert parse_usage({**USAGE, field: nonsense}) is None
     details = {"cached_tokens": nonsense, "cache_write_tokens": nonsense}
     told = {**USAGE, "input_tokens_details": details, "output_tokens_details": nonsense}
-    assert usage_of(told) == Usage(120, 40)
+    assert parse_usage(told) == Usage(120, 40)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -330,6 +330,6 @@ def test_what_a_message_says_beside_its_text_is_never_said_of_another():
     begun = [event for event in events if event["type"] == "response.output_item.added"]
     rest = [event for event in events if event not in begun]
     message = completed([*rest[:2], *begun, *rest[2:]]).message
-    first, second = input_items((message,), SOURCE)
+    first, second = make_input_items((message,), SOURCE)
     assert (first["content"][0]["text"], first.get("phase")) == ("A", None)
     assert (second["content"][0]["text"], second["phase"]) == ("B", "final_answer")

@@ -10,10 +10,14 @@ import msgspec
 from case_tables import for_every_row
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
+from treadle.core.messages import CallPart, Message, NativeLayout, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.catalog import ModelRef, make_catalog, read_defaults
-from treadle.models.openai.responses_request import input_items, parameters_of, shape_of
+from treadle.models.openai.responses_request import (
+    make_input_items,
+    make_response_parameters,
+    strip_text,
+)
 
 SOURCE = "openai:gpt-5.6"
 THINKING = {
@@ -49,15 +53,15 @@ def said(*parts: Any, source: str = SOURCE) -> Message:
         else opaque(part)
         for part in parts
     )
-    return Message("assistant", "".join(texts), calls, native=Native(source, native))
+    return Message("assistant", "".join(texts), calls, native=NativeLayout(source, native))
 
 
 def items(*messages: Message) -> list[dict[str, Any]]:
-    return input_items(messages, SOURCE)
+    return make_input_items(messages, SOURCE)
 
 
 def body(request: LlmRequest, traits: ModelTraits = REASONS) -> dict[str, Any]:
-    return parameters_of(request, "gpt-5.6", SOURCE, traits)
+    return make_response_parameters(request, "gpt-5.6", SOURCE, traits)
 
 
 def asked(*messages: Message, **fields: Any) -> LlmRequest:
@@ -140,7 +144,7 @@ def test_items_of_unknown_types_go_back_as_they_came():
 @for_every_row("phase", [{}, {"phase": "commentary"}])
 def test_a_message_item_goes_back_with_all_that_it_says(content, phase):
     head = {"type": "message", "role": "assistant", **phase}
-    shape = shape_of({**head, "id": "msg_1", "status": "completed", "content": content})
+    shape = strip_text({**head, "id": "msg_1", "status": "completed", "content": content})
     texts = [part.get("text") or part.get("refusal") for part in content]
     said_before = said("Before.", *filter(None, texts), shape, LS)
     assert items(said_before) == [sent_text("Before."), {**head, "content": content}, SENT_LS]
@@ -149,10 +153,10 @@ def test_a_message_item_goes_back_with_all_that_it_says(content, phase):
 def test_a_message_item_of_one_text_has_no_shape():
     part = {"type": "output_text", "text": "A", "annotations": [], "logprobs": []}
     item = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
-    assert shape_of({**item, "content": [part]}) is None
-    assert shape_of({**item, "content": []}) is None
-    assert shape_of({**item, "content": [{**part, "text": ""}]}) is None
-    assert shape_of({**item, "phase": "commentary", "content": [part]}) is not None
+    assert strip_text({**item, "content": [part]}) is None
+    assert strip_text({**item, "content": []}) is None
+    assert strip_text({**item, "content": [{**part, "text": ""}]}) is None
+    assert strip_text({**item, "phase": "commentary", "content": [part]}) is not None
 
 
 def test_a_shape_without_its_texts_changes_nothing():
@@ -260,9 +264,9 @@ def test_a_model_of_the_table_that_reasons_gets_its_reasoning_back_under_every_n
     for name in ("gpt-5", "gpt-5-2025-08-07", "o3", "gpt-6.1-sol", "openai.gpt-oss-120b-1:0"):
         request = LlmRequest(name, Conversation([Message.user("Hi")]), reasoning="off")
         traits = known.traits(ModelRef("bedrock", name))
-        body = parameters_of(request, name, f"bedrock:{name}", traits)
+        body = make_response_parameters(request, name, f"bedrock:{name}", traits)
         assert body["include"] == ["reasoning.encrypted_content"], name
         assert body["reasoning"]["effort"] == ("none" if "6.1" in name else "low"), name
     plain = LlmRequest("gpt-4.1", Conversation([Message.user("Hi")]))
     traits = known.traits(ModelRef("openai", "gpt-4.1-2025-04-14"))
-    assert "include" not in parameters_of(plain, "gpt-4.1", "openai:gpt-4.1", traits)
+    assert "include" not in make_response_parameters(plain, "gpt-4.1", "openai:gpt-4.1", traits)

@@ -34,9 +34,9 @@ from models.openai_responses_streams import (
 )
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind, Usage
-from treadle.models.failures import WireError, failure_in
-from treadle.models.openai.responses_request import input_items
-from treadle.models.openai.responses_stream import ResponsesAssembler, usage_of
+from treadle.models.failures import WireError, make_stream_llm_error
+from treadle.models.openai.responses_request import make_input_items
+from treadle.models.openai.responses_stream import ResponsesAssembler, parse_usage
 from treadle.models.wire.sse import SseDecoder
 from treadle.models.wire.stream import StreamError
 
@@ -106,7 +106,7 @@ def test_the_finish_reason_says_why_the_answer_ends(name, reason):
 def test_a_failure_has_its_kind(name, kind):
     with pytest.raises(StreamError) as caught:
         heard(FAILURES[name])
-    error = failure_in(caught.value.body, "openai")
+    error = make_stream_llm_error(caught.value.body, "openai")
     assert error.kind is kind
     assert "no reason given" not in error.text or name == "wrapped error event"
 
@@ -231,8 +231,8 @@ def test_an_answer_whose_items_come_interleaved_is_the_same(name):
     expected = completed(ANSWERS[name]).message
     got = completed([*rest[:2], *begun, *rest[2:]]).message
     assert (got.content, got.tool_calls) == (expected.content, expected.tool_calls)
-    kinds = [item["type"] for item in input_items((got,), SOURCE)]
-    assert kinds == [item["type"] for item in input_items((expected,), SOURCE)]
+    kinds = [item["type"] for item in make_input_items((got,), SOURCE)]
+    assert kinds == [item["type"] for item in make_input_items((expected,), SOURCE)]
 
 
 @for_every_row("name", ANSWERS)
@@ -272,23 +272,23 @@ def test_an_unknown_event_that_brings_an_item_is_not_ignored():
     )
     events[-1]["response"]["output"].append(item)
     message = completed([*events[:-1], news, events[-1]]).message
-    assert input_items((message,), SOURCE)[-1] == item
+    assert make_input_items((message,), SOURCE)[-1] == item
 
 
 def test_reasoning_is_kept_as_its_done_event_says():
     """Its announcement may hold a part of the encrypted content, and the last event another."""
     events = events_of(reasoning(encrypted="whole"), call("c", "x", "{}"))
     events[-1]["response"]["output"][0]["encrypted_content"] = "other"
-    (sent, _) = input_items((completed(events).message,), SOURCE)
+    (sent, _) = make_input_items((completed(events).message,), SOURCE)
     assert sent == {"type": "reasoning", "summary": [], "encrypted_content": "whole"}
 
 
 def test_a_refusal_goes_back_as_one():
     message = completed(events_of(refusal("No", "."))).message
     assert message.content == "No."
-    (sent,) = input_items((message,), SOURCE)
+    (sent,) = make_input_items((message,), SOURCE)
     assert sent["content"] == [{"type": "refusal", "refusal": "No."}]
-    (elsewhere,) = input_items((message,), "other:model")
+    (elsewhere,) = make_input_items((message,), "other:model")
     assert elsewhere["content"][0]["type"] == "output_text"
 
 
@@ -297,7 +297,7 @@ def test_what_a_message_says_beside_its_text_may_come_with_the_last_event():
     for event in events:
         if "item" in event:
             event["item"] = {"type": "message"}
-    (sent,) = input_items((completed(events).message,), SOURCE)
+    (sent,) = make_input_items((completed(events).message,), SOURCE)
     assert sent["phase"] == "commentary"
 
 
@@ -316,7 +316,7 @@ def test_no_part_of_a_usage_is_more_than_the_whole():
         "input_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 21},
         "output_tokens_details": {"reasoning_tokens": 41},
     }
-    assert usage_of(told) == Usage(120, 40, cache_read_tokens=100)
+    assert parse_usage(told) == Usage(120, 40, cache_read_tokens=100)
 
 
 def test_cached_and_reasoning_tokens_are_part_of_the_usage():
@@ -366,8 +366,8 @@ def test_the_item_that_is_done_says_which_parts_a_message_has(ends):
     moved = _numbered_otherwise(events, ends)
     for given in (moved, without(moved, "content_part.added", "content_part.done")):
         assert gist(completed(given).message) == gist(completed(events).message)
-        again = input_items((completed(given).message,), SOURCE)
-        assert again == input_items((completed(events).message,), SOURCE)
+        again = make_input_items((completed(given).message,), SOURCE)
+        assert again == make_input_items((completed(events).message,), SOURCE)
 
 
 def test_what_the_item_that_is_done_contradicts_is_still_refused():

@@ -17,7 +17,7 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.models.prices.provider import PricedProvider
-from treadle.models.prices.table import price
+from treadle.models.prices.table import compute_price
 from treadle.models.scripted.provider import ScriptedModel
 
 ASK = make_request("a")
@@ -55,7 +55,7 @@ class TestAPricedProvider(ProviderConformance):
 class TestAPricedProviderByRealPrices(TestAPricedProvider):
     @pytest.fixture
     def provider(self):
-        return PricedProvider(ScriptedModel.of(*REPLIES), price)
+        return PricedProvider(ScriptedModel.of(*REPLIES), compute_price)
 
 
 class TestTheCost:
@@ -108,7 +108,7 @@ class TestTheCost:
         inner = Playback(answer(Usage(10, 5, cache_read_tokens=99)))
         inner.name = "anthropic"
         asked = replace(ASK, model="claude-sonnet-4-5")
-        *_, end = await drain(PricedProvider(inner, price).stream(asked))
+        *_, end = await drain(PricedProvider(inner, compute_price).stream(asked))
         assert end.response.usage.unpriced_tokens == 15
         assert len(caplog.records) == 1
 

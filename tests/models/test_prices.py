@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from case_tables import for_every_row
 from treadle.core.llm import Usage
-from treadle.models.prices.table import price
+from treadle.models.prices.table import compute_price
 from treadle.models.prices.usage_text import describe_dollars, describe_usage
 
 MILLION = Decimal(1_000_000)
@@ -40,7 +40,7 @@ class TestPrices:
             + 3_000 * cost["cache_write_mtok"]
             + 500 * cost["output_mtok"]
         ) / MILLION
-        assert price("anthropic", "claude-sonnet-4-5", usage) == by_hand > 0
+        assert compute_price("anthropic", "claude-sonnet-4-5", usage) == by_hand > 0
         assert len({*cost.values()}) > 3
 
     def test_an_openai_answer_costs_what_its_tokens_cost_reasoning_among_the_output(self):
@@ -49,12 +49,12 @@ class TestPrices:
         by_hand = (
             4_000 * cost["input_mtok"] + 6_000 * cost["cache_read_mtok"] + 500 * cost["output_mtok"]
         ) / MILLION
-        assert price("openai", "gpt-5", usage) == by_hand > 0
+        assert compute_price("openai", "gpt-5", usage) == by_hand > 0
 
     def test_what_is_written_into_a_cache_without_a_price_of_its_own_is_input(self):
         assert "cache_write_mtok" not in per_million("openai", "gpt-5")
-        written = price("openai", "gpt-5", Usage(1_000, 0, cache_write_tokens=1_000))
-        assert written == price("openai", "gpt-5", Usage(1_000, 0))
+        written = compute_price("openai", "gpt-5", Usage(1_000, 0, cache_write_tokens=1_000))
+        assert written == compute_price("openai", "gpt-5", Usage(1_000, 0))
 
     @pytest.mark.parametrize(
         ("provider", "dated", "model"),
@@ -65,7 +65,11 @@ class TestPrices:
     )
     def test_a_name_with_a_date_has_the_price_of_its_model(self, provider, dated, model):
         usage = Usage(1_000, 1_000)
-        assert price(provider, dated, usage) == price(provider, model, usage) is not None
+        assert (
+            compute_price(provider, dated, usage)
+            == compute_price(provider, model, usage)
+            is not None
+        )
 
     @for_every_row(
         "provider, model",
@@ -80,25 +84,25 @@ class TestPrices:
         ],
     )
     def test_what_nobody_knows_has_no_price(self, provider, model):
-        assert price(provider, model, Usage(1_000, 1_000)) is None
+        assert compute_price(provider, model, Usage(1_000, 1_000)) is None
 
     def test_a_model_whose_output_has_no_price_has_one_for_its_input_only(self):
         assert "output_mtok" not in per_million("openai", "text-embedding-3-small")
-        assert price("openai", "text-embedding-3-small", Usage(1_000, 0))
-        assert price("openai", "text-embedding-3-small", Usage(1_000, 1)) is None
+        assert compute_price("openai", "text-embedding-3-small", Usage(1_000, 0))
+        assert compute_price("openai", "text-embedding-3-small", Usage(1_000, 1)) is None
 
     def test_a_model_that_is_paid_by_the_minute_has_no_price_for_tokens(self):
         assert {*per_million("openai", "whisper-1")} == {"audio_hours", "input_audio_hours"}
-        assert price("openai", "whisper-1", Usage(1_000, 1)) is None
+        assert compute_price("openai", "whisper-1", Usage(1_000, 1)) is None
 
     def test_what_is_free_costs_nothing_which_is_known(self):
         assert per_million("github-copilot", "gpt-4o") == {}
-        free = price("github-copilot", "gpt-4o", Usage(1_000, 1_000))
+        free = compute_price("github-copilot", "gpt-4o", Usage(1_000, 1_000))
         assert isinstance(free, Decimal)
         assert free == 0
 
     def test_no_tokens_cost_nothing(self):
-        assert price("openai", "gpt-4o", Usage()) == 0
+        assert compute_price("openai", "gpt-4o", Usage()) == 0
 
     def test_the_package_is_loaded_when_a_price_is_asked_for_and_reads_no_network(self):
         program = """
@@ -109,7 +113,7 @@ opened = []
 sys.addaudithook(lambda event, _: opened.append(event) if event.startswith("socket.") else None)
 import threading
 from treadle.core.llm import Usage
-assert treadle.models.prices.table.price("openai", "gpt-4o", Usage(1000, 1000)) > 0
+assert treadle.models.prices.table.compute_price("openai", "gpt-4o", Usage(1000, 1000)) > 0
 assert threading.active_count() == 1
 network = {event for event in opened if event not in ("socket.gethostname",)}
 assert not network, network

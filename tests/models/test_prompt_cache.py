@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.core.compaction import INSTRUCTION
+from treadle.core.compaction import SUMMARY_INSTRUCTION
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.anthropic.request import parameters_of
-from treadle.models.openai.chat_request import OPENROUTER, dialect_of, make_parameters
+from treadle.models.anthropic.request import make_message_parameters
+from treadle.models.openai.chat_request import OPENROUTER, find_dialect, make_parameters
 
 TOOLS = (ToolDefinition("bash", "Runs.", {"type": "object"}),)
 MARKS_MAX = 4
@@ -40,7 +40,7 @@ def requests_of(rounds: list[int]) -> Iterator[LlmRequest]:
 def summary_after(request: LlmRequest, answer: str) -> LlmRequest:
     """What asks for a summary: in a turn of what was asked last, else of its answer too."""
     said = [*request.messages, *([Message.assistant(answer)] if answer else [])]
-    asked = Conversation([*said, Message.note(INSTRUCTION + " Above all, keep this: x")])
+    asked = Conversation([*said, Message.note(SUMMARY_INSTRUCTION + " Above all, keep this: x")])
     return msgspec.structs.replace(request, messages=asked)
 
 
@@ -71,7 +71,7 @@ def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def asked_of_anthropic(request: LlmRequest) -> dict[str, Any]:
-    return parameters_of(request, "anthropic", ModelTraits())
+    return make_message_parameters(request, "anthropic", ModelTraits())
 
 
 def asked_of_openrouter(request: LlmRequest) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_an_hour_is_said_at_every_mark() -> None:
     *_, request = requests_of([30, 30])
     hour = {"type": "ephemeral", "ttl": "1h"}
     for body, count in (
-        (parameters_of(request, "anthropic", ModelTraits(), "1h"), 3),
+        (make_message_parameters(request, "anthropic", ModelTraits(), "1h"), 3),
         (make_parameters(request, "openrouter", ModelTraits(), OPENROUTER, "1h"), 3),
     ):
         said = msgspec.json.encode(body)
@@ -124,9 +124,9 @@ def test_only_claude_over_a_gateway_is_marked_in_chat_completions() -> None:
     *_, request = requests_of([3])
     other = msgspec.structs.replace(request, model="gpt-5")
     for url in ("https://openrouter.ai/api/v1", "https://ai-gateway.vercel.sh/v1"):
-        assert dialect_of(url) is OPENROUTER
+        assert find_dialect(url) is OPENROUTER
     for body in (
         make_parameters(other, "openrouter", ModelTraits(), OPENROUTER),
-        make_parameters(request, "x", ModelTraits(), dialect_of("https://x.example/v1")),
+        make_parameters(request, "x", ModelTraits(), find_dialect("https://x.example/v1")),
     ):
         assert b"cache_control" not in msgspec.json.encode(body)

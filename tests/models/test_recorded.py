@@ -22,7 +22,7 @@ from models.tapes import model, record, replay
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
-from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart, ToolCall
+from treadle.core.messages import CallPart, Message, NativeLayout, OpaquePart, TextPart, ToolCall
 from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
 from treadle.errors import UsageError
 from treadle.models.recording.file import load_recording
@@ -49,7 +49,7 @@ CALL = ToolCall("c1", "bash", '{"command": "ls"}')
 CALLED = Message.assistant("", (CALL,))
 PARTS = (OpaquePart('{"signature": "=="}'), TextPart(2), CallPart(), TextPart(3))
 NATIVE = msgspec.structs.replace(
-    Message.assistant("I look", (CALL,)), native=Native("anthropic:one", PARTS)
+    Message.assistant("I look", (CALL,)), native=NativeLayout("anthropic:one", PARTS)
 )
 COMMAND = Arguments("c1", "bash", CALL.arguments_json)
 EXCHANGES: dict[str, list[ModelEvent]] = {

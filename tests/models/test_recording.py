@@ -27,7 +27,7 @@ from models.test_scripted_conformance import ASKED, REPLIES
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
-from treadle.core.messages import Message, Native, OpaquePart, ToolCall
+from treadle.core.messages import Message, NativeLayout, OpaquePart, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.errors import DiskError, InternalError, UsageError
 from treadle.models.recording.file import ExchangeLine, Header, RecordedSettings, load_recording
@@ -228,7 +228,7 @@ class TestGoingOn:
 
     async def test_two_who_answer_in_one_run_are_recorded_into_one_file(self, tape):
         one = RecordingProvider(Playback(said("1"), said("2")), tape)
-        other = one.beside(ScriptedModel.of("x"))
+        other = one.share_file_with(ScriptedModel.of("x"))
         heard = await drain(other.stream(make_request("a")))
         await drain(one.stream(make_request("b")))
         await other.aclose()
@@ -254,7 +254,7 @@ class TestSecrets:
     async def test_nothing_that_holds_a_secret_is_stored_as_it_is(self, tape):
         schema = {"type": "object", "properties": {"a": {"default": SECRET, "enum": [SECRET]}}}
         tool = ToolDefinition("bash", SECRET, schema)
-        native = Native(SECRET, (OpaquePart(f'{{"thinking":"{SECRET}"}}'),))
+        native = NativeLayout(SECRET, (OpaquePart(f'{{"thinking":"{SECRET}"}}'),))
         message = Message("assistant", SECRET, (CALL,), native=native)
         asked = LlmRequest(
             f"m {SECRET}",

@@ -11,13 +11,13 @@ from case_tables import for_every_row
 from treadle.core.llm import LlmErrorKind
 from treadle.errors import ScriptError
 from treadle.models.scripted.script import (
-    Failure,
     Reply,
     Script,
     ScriptedCall,
+    ScriptedFailure,
     ScriptedUsage,
     When,
-    conditions,
+    list_conditions,
     load_script,
     make_script,
     parse_script,
@@ -41,7 +41,9 @@ EVERYTHING = Script(
             finish_reason="length",
         ),
         Reply(
-            chunks=("a", "b"), error=Failure(LlmErrorKind.RATE_LIMITED, "slow down", 1.5), times=3
+            chunks=("a", "b"),
+            error=ScriptedFailure(LlmErrorKind.RATE_LIMITED, "slow down", 1.5),
+            times=3,
         ),
         Reply(text="", cut=True),
         Reply(hang=True),
@@ -132,7 +134,7 @@ class TestWhatIsAccepted:
     @for_every_row("kind", LlmErrorKind)
     def test_every_error_kind_can_be_named(self, kind):
         script = make_script({"replies": [{"error": {"kind": kind.value}}]})
-        assert script.replies[0].error == Failure(kind)
+        assert script.replies[0].error == ScriptedFailure(kind)
 
     def test_a_later_reply_may_ask_for_more_than_one_that_only_fails_sometimes(self):
         make_script({"replies": [{"hang": True, "times": 5}, {"cut": True}, {"text": "a"}]})
@@ -156,7 +158,7 @@ class TestWhatIsAccepted:
 class TestRows:
     def steps(self, *replies: dict[str, Any]) -> list[str]:
         """Per reply: the step it fits, `+` for all later ones too, `*` for any."""
-        asked = conditions(make_script({"replies": list(replies)}))
+        asked = list_conditions(make_script({"replies": list(replies)}))
         ranges = [asks.get("step") for asks in asked]
         return [
             "*" if steps is None else f"{steps.start}{'+' * (steps.stop > steps.start + 1)}"

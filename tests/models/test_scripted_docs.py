@@ -43,7 +43,7 @@ def test_every_program_on_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch
         script.When,
         script.ScriptedCall,
         script.ScriptedUsage,
-        script.Failure,
+        script.ScriptedFailure,
     ],
 )
 def test_every_key_of_a_script_is_on_the_page(struct):

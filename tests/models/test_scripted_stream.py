@@ -18,7 +18,7 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.errors import ScriptError
 from treadle.models.scripted.provider import ScriptedModel
-from treadle.models.scripted.script import Failure, Reply, make_script
+from treadle.models.scripted.script import Reply, ScriptedFailure, make_script
 
 TEXTS = st.text(max_size=200)
 
@@ -149,7 +149,7 @@ class TestTheEnd:
 class TestFailures:
     @for_every_row("kind", LlmErrorKind)
     def test_every_kind_of_error_can_come_at_once_and_in_the_middle(self, kind):
-        failure = Failure(kind, "because", 2.5)
+        failure = ScriptedFailure(kind, "because", 2.5)
         model = ScriptedModel.of(
             Reply(error=failure), Reply(text="I was ab", error=failure), "fine"
         )

@@ -18,7 +18,7 @@ from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.openai.chat import OpenAiChatProvider
 from treadle.models.openai.responses import OpenAiResponsesProvider
-from treadle.models.wire.provider import COUNT_S_MAX, LIST_S_MAX, Extras
+from treadle.models.wire.provider import COUNT_S_MAX, LIST_S_MAX, RequestExtras
 from treadle.models.wire.stream import make_client
 
 PROXIES = ("http_proxy", "HTTP_PROXY", "ALL_PROXY", "all_proxy")
@@ -105,7 +105,7 @@ async def test_a_fault_before_the_request_is_made_is_our_own() -> None:
     assert listed.kind is LlmErrorKind.INTERNAL
 
 
-EXTRAS = Extras({"x-beta": "one", "Anthropic-Beta": "a,b"}, {"api-version": "preview"})
+EXTRAS = RequestExtras({"x-beta": "one", "Anthropic-Beta": "a,b"}, {"api-version": "preview"})
 
 
 @pytest.mark.parametrize("make", [AnthropicProvider, OpenAiChatProvider, OpenAiResponsesProvider])

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, imbalance, read, texts
 from treadle import outputs
 from treadle.core.budget import TokenBudget
-from treadle.core.compaction import INSTRUCTION
+from treadle.core.compaction import SUMMARY_INSTRUCTION
 from treadle.core.conversation import SUMMARY_AFTER_WORDS
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
 from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.codec import decode_entry
-from treadle.thread.usage import Spent, by_turn, spending
+from treadle.thread.usage import UsageEntry, list_usage, sum_usage_by_turn
 
 LIMITED: Final = replace(CONFIG, context_tokens_max=1000, compact_at=0.8)
 SUMMARY: Final[dict[str, Any]] = {
@@ -39,9 +39,9 @@ NEXT: Final[dict[str, Any]] = {
 }
 
 
-def spent(desk: Desk, session: Session) -> list[Spent]:
+def spent(desk: Desk, session: Session) -> list[UsageEntry]:
     records = desk.store.scan(session.thread_id).records
-    return [*spending((one.seq, one.at, decode_entry(one.event)) for one in records)]
+    return [*list_usage((one.seq, one.at, decode_entry(one.event)) for one in records)]
 
 
 async def test_near_the_limit_the_beginning_is_summed_up_before_the_next_request(
@@ -102,7 +102,9 @@ async def test_the_prompt_of_a_turn_outlives_every_compaction_in_it(
     session = desk.new(model, tools, config)
     await session.turn("zero")
     assert (await session.turn("knit it blue")).answer == "done"
-    prompts = [one for one in model.requests if one.messages[-1].content.startswith(INSTRUCTION)]
+    prompts = [
+        one for one in model.requests if one.messages[-1].content.startswith(SUMMARY_INSTRUCTION)
+    ]
     assert len(prompts) == 3
     for before, asked in zip(model.requests[1:], model.requests[2:], strict=False):
         assert "knit it blue" in texts(asked.messages)
@@ -215,7 +217,7 @@ async def test_what_summaries_use_counts_and_stands_in_the_ledger(desk: Desk) ->
         (2, "summary", "model-1"),
         (2, "answer", "model-1"),
     ]
-    assert by_turn(found)[2] == finished.turn_usage
+    assert sum_usage_by_turn(found)[2] == finished.turn_usage
     desk.check(session)
 
 

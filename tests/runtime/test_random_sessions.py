@@ -37,9 +37,9 @@ from treadle.errors import StoreError
 from treadle.outputs import TurnOutcome
 from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import scan
-from treadle.thread.recovery import CallProgress, standing_of
-from treadle.thread.undelivered_input import words_alone
+from treadle.thread.record import scan_journal
+from treadle.thread.recovery import CallProgress, get_call_progress
+from treadle.thread.undelivered_input import strip_commands
 
 EFFECTS = {"look": EffectClass.READ, "put": EffectClass.IDEMPOTENT, "edit": EffectClass.MUTATE}
 BEHAVIOURS = ("fine", "fails", "raises", "slow", "for ever", "says how far", "finishes anyway")
@@ -135,7 +135,7 @@ class Play:
 
     def durable(self) -> ThreadFold:
         """The thread as it would be if the power went now."""
-        return fold_of(scan(self.disk.durable(self.desk.journal(self.thread_id))).records)
+        return fold_of(scan_journal(self.disk.durable(self.desk.journal(self.thread_id))).records)
 
     def _pass(self) -> None:
         """A moment passes; whoever has planned something for it does it."""
@@ -239,7 +239,7 @@ class Play:
         if not isinstance(state, ExecutingTools):
             self.problems.append("a call runs that is not durable")
         elif not any(
-            one.call_id == run.call.id and standing_of(one) is CallProgress.STARTED
+            one.call_id == run.call.id and get_call_progress(one) is CallProgress.STARTED
             for one in state.executions
         ):
             self.problems.append("a call runs whose start is not durable")
@@ -302,7 +302,7 @@ class Play:
         conversation = self.session.conversation
         assert imbalance(conversation) == ""
         heard = [message.content for message in conversation if message.role == "user"]
-        said = [words_alone(content) for content in heard]
+        said = [strip_commands(content) for content in heard]
         for text in self.said:
             if text in self.taken_back:
                 assert text not in said, "what was taken back is not heard"

@@ -198,7 +198,7 @@ async def test_a_disk_that_refuses_it_ends_the_turn_and_changes_nothing(desk: De
     session = desk.new(first, Toolbox(swap=read(swap)))
     with pytest.raises(StoreError):
         await session.turn("go")
-    assert session._hands.provider is first
+    assert session._performer.provider is first
 
 
 async def test_between_turns_it_is_recorded_at_once_and_resume_settles_open_questions(

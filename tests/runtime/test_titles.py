@@ -9,8 +9,8 @@ import pytest
 from runtime.desk import Desk, Model
 from treadle.core.llm import Usage
 from treadle.runtime.titles import PROMPT_LENGTH_MAX, Titler
-from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
+from treadle.thread.metadata import TITLE_LENGTH_MAX
 
 
 async def test_the_first_prompt_is_named_and_what_that_used_is_counted(desk: Desk) -> None:

@@ -422,8 +422,8 @@ def test_without_a_backend_nobody_is_asked_in_vain(home: Path) -> None:
     assert scope is not None
     assert scope.refused == standing.refused
     config = AgentConfig(approval=AlwaysAsk(), tools=registry.definitions())
-    assert config.question_about(call, registry.risk_of(call), scope) is None
-    assert config.question_about(call, registry.risk_of(call), Scope()) is not None
+    assert config.make_question(call, registry.risk_of(call), scope) is None
+    assert config.make_question(call, registry.risk_of(call), Scope()) is not None
 
 
 async def test_what_nothing_can_hold_does_not_run_even_if_nobody_asks(home: Path) -> None:

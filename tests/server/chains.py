@@ -20,11 +20,11 @@ from treadle.server import search
 from treadle.server.context import Context
 from treadle.server.data.database import Database
 from treadle.server.data.schema import metadata, records
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Base
-from treadle.thread.record import Head, Record, scan
+from treadle.thread.record import Head, Record, scan_journal
 
 GENESIS: Final = Mark()
 
@@ -43,7 +43,7 @@ class Chain(Struct, frozen=True):
     def upto(self, seq: int) -> Chain:
         """Its first records."""
         data = b"".join(self.data.splitlines(keepends=True)[:seq])
-        found = scan(data)
+        found = scan_journal(data)
         return Chain(self.thread, data, found.head)
 
     def after(self, seq: int) -> bytes:
@@ -83,7 +83,7 @@ def send(people: People, one: Chain, base: Mark = GENESIS, name: str = "owner") 
     """Push all that follows the base, as a request of its own."""
     body = one.after(base.seq)
     return people.database.run(
-        lambda db: threads.push(Context(db, people[name], at()), one.thread, base, body),
+        lambda db: threads.push_records(Context(db, people[name], at()), one.thread, base, body),
         is_write=True,
     )
 
@@ -91,7 +91,7 @@ def send(people: People, one: Chain, base: Mark = GENESIS, name: str = "owner") 
 def index_all(database: Database) -> int:
     """Have the search take in all that was pushed; in how many steps."""
     steps = 0
-    while database.run(search.index_some, is_write=True):
+    while database.run(search.index_oldest_pending, is_write=True):
         steps += 1
     return steps
 
@@ -101,7 +101,7 @@ def kept(people: People, thread: str) -> bytes:
     with people.database.read() as db:
         query = select(records.c.line).where(records.c.thread_id == thread).order_by(records.c.seq)
         data = b"".join(line.encode() + b"\n" for (line,) in db.execute(query))
-    found = scan(data)
+    found = scan_journal(data)
     assert found.condition.value == "clean"
     return data
 
@@ -135,7 +135,7 @@ def tables(people: People) -> list[Any]:
 
 def document(people: People, thread: str, version: int | None = None) -> dict[str, Any]:
     with people.reading() as context:
-        mark, body = threads.document(context, thread, version)
+        mark, body = threads.read_document(context, thread, version)
     found = json.loads(body)
     assert found["version"] == mark.seq
     return dict(found)
@@ -143,5 +143,5 @@ def document(people: People, thread: str, version: int | None = None) -> dict[st
 
 def event_types(found: Sequence[Record] | bytes) -> list[str]:
     """What kinds of records these are."""
-    lines = scan(found).records if isinstance(found, bytes) else found
+    lines = scan_journal(found).records if isinstance(found, bytes) else found
     return [msgspec.json.decode(record.event)["type"] for record in lines]

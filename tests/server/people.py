@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 from sqlalchemy import insert
 
-from treadle.server.context import ANYBODY, Context, Principal
+from treadle.server.context import ANONYMOUS, Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
 
@@ -41,7 +41,7 @@ class People(Struct, frozen=True):
 
     def __getitem__(self, name: str) -> Principal:
         """Who this is; nobody for an empty name."""
-        return self.principals[name] if name else ANYBODY
+        return self.principals[name] if name else ANONYMOUS
 
     @contextmanager
     def reading(self, name: str = "owner", now: str = "") -> Iterator[Context]:
@@ -60,7 +60,7 @@ class People(Struct, frozen=True):
         from treadle.server.accounts import tokens
 
         with self.writing(name) as context:
-            made = tokens.make(context, self[name].user_id, "test", **rest)
+            made = tokens.make_token(context, self[name].user_id, "test", **rest)
         return str(made.token)
 
 

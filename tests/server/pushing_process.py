@@ -16,7 +16,7 @@ from treadle.api.marks import Mark
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.thread.record import Head
 
@@ -52,7 +52,8 @@ def race(database: Database, writer: str, count: int) -> list[int]:
 def push(database: Database, owner: Principal, base: Mark, data: bytes) -> threads.ThreadHead:
     """One request."""
     return database.run(
-        lambda db: threads.push(Context(db, owner, at()), HEADER.thread, base, data), is_write=True
+        lambda db: threads.push_records(Context(db, owner, at()), HEADER.thread, base, data),
+        is_write=True,
     )
 
 
@@ -61,7 +62,7 @@ def main() -> None:
     database = Database(sys.argv[1], lock_timeout_s=60)
     owner = owner_of(database)
     with database.read() as db:
-        head = threads.head(Context(db, owner, at()), HEADER.thread)
+        head = threads.read_head(Context(db, owner, at()), HEADER.thread)
     base = Mark(head.version, head.hash)
     while True:
         data, _ = write([(said("x" * 5000), said("y"))], Head(base.seq, base.hash))

@@ -13,7 +13,12 @@ from typing import Any, Final
 
 from treadle.server.data.database import Database
 from treadle.server.http.app import make_app
-from treadle.server.http.process import Server, Start, listen, settings
+from treadle.server.http.process import (
+    Server,
+    ServerProcessOptions,
+    make_uvicorn_config,
+    open_listening_socket,
+)
 from treadle.server.http.settings import ServerConfig
 
 PATIENCE_S: Final = 60.0
@@ -49,7 +54,7 @@ class Running:
         self.config = ServerConfig(**{**ALL_THE_TIME, **limits})
         self.database = Database(url, lock_timeout_s=PATIENCE_S)
         self.app = make_app(self.config, self.database)
-        self._socket = listen("127.0.0.1", port)
+        self._socket = open_listening_socket("127.0.0.1", port)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         ready = Event()
@@ -58,8 +63,8 @@ class Running:
             self._loop = asyncio.get_running_loop()
             ready.set()
 
-        start = Start(config=self.config, database=url)
-        self.server = Server(settings(start, self.app), self.app, begin)
+        start = ServerProcessOptions(config=self.config, database=url)
+        self.server = Server(make_uvicorn_config(start, self.app), self.app, begin)
         self._thread = Thread(target=self.server.run, kwargs={"sockets": [self._socket]})
         self._thread.start()
         assert ready.wait(PATIENCE_S)

@@ -15,21 +15,21 @@ from server.planting import MISSING, id_of, plant
 from treadle.api.error_codes import ErrorCode
 from treadle.server.accounts import tokens
 from treadle.server.accounts.access import (
-    READING,
-    RULES,
-    Life,
-    Place,
+    ACCESS_RULES,
+    READ_VERBS,
+    AccessAttributes,
+    DeletionState,
     check_creator,
-    find,
-    hears,
-    life_of,
-    visible,
+    find_thread,
+    get_deletion_state,
+    make_visibility_condition,
+    may_receive_changes,
 )
-from treadle.server.accounts.times import later
+from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 VERBS: Final = (
     (Verb.LIST, Verb.SEARCH, Verb.GET, Verb.PULL),
@@ -90,7 +90,7 @@ class Cell(Struct, frozen=True):
 
     caller: str
     visibility: str
-    life: Life
+    life: DeletionState
 
 
 def _read() -> Iterator[tuple[Cell, dict[Verb, str]]]:
@@ -101,12 +101,12 @@ def _read() -> Iterator[tuple[Cell, dict[Verb, str]]]:
         row = dict(zip(verbs, "".join(answers), strict=True))
         for caller in CALLERS.get(callers, (callers,)):
             for visibility in VISIBILITIES.get(visibilities, (visibilities,)):
-                yield Cell(caller, visibility, Life(life)), row
+                yield Cell(caller, visibility, DeletionState(life)), row
 
 
 CELLS: Final = dict(_read())
 ALL_CALLERS: Final = (*CALLERS["others"], "owner", "nobody")
-PLACES: Final = tuple(product(VISIBILITIES["all"], Life))
+PLACES: Final = tuple(product(VISIBILITIES["all"], DeletionState))
 THREADS: Final = {place: id_of(number) for number, place in enumerate(PLACES, 1)}
 
 
@@ -116,8 +116,8 @@ def world(people: People) -> People:
     more: dict[str, Principal] = {"nobody": people[""]}
     with people.database.write() as db:
         for (visibility, life), thread_id in THREADS.items():
-            gone = {"deleted_at": at() if life is Life.DELETED else None,
-                    "purged_at": at() if life is Life.PURGED else None}  # fmt: skip
+            gone = {"deleted_at": at() if life is DeletionState.DELETED else None,
+                    "purged_at": at() if life is DeletionState.PURGED else None}  # fmt: skip
             plant(db, thread_id, people["owner"], visibility=visibility, **gone)
         for name in (*SUPPORT[1:], *LET_IN):
             more[name] = _another(db, people["support"], name)
@@ -167,7 +167,7 @@ def _invite(people: People) -> None:
 
 def _answer(context: Context, thread_id: str, verb: Verb) -> tuple[str, Refusal | None]:
     try:
-        row = find(context, thread_id, verb)
+        row = find_thread(context, thread_id, verb)
     except Refusal as refusal:
         status = refusal.code.status
         return next(key for key, value in STATUS.items() if value == status), refusal
@@ -212,14 +212,14 @@ def test_lists_and_searches_hold_the_same_threads_as_the_table(world: People) ->
     for step in ("asked", "invited"):
         if step == "invited":
             _invite(world)
-        for caller, verb in product(ALL_CALLERS, sorted(READING, key=str)):
+        for caller, verb in product(ALL_CALLERS, sorted(READ_VERBS, key=str)):
             if (step == "invited") != (caller == "support_invited") and caller in (
                 *SUPPORT,
                 *LET_IN,
             ):
                 continue
             with world.reading(caller) as context:
-                condition = visible(context.caller, context.now, verb=verb)
+                condition = make_visibility_condition(context.caller, context.now, verb=verb)
                 query = select(schema.threads.c.id).where(condition)
                 found = set(context.db.execute(query).scalars())
                 single = {i for i in THREADS.values() if _answer(context, i, verb)[0] == "Y"}
@@ -241,13 +241,15 @@ def test_who_hears_of_a_change_is_who_the_database_would_tell(world: People) -> 
             continue
         with world.reading(caller) as context:
             is_own = schema.threads.c.owner_id == context.caller.user_id
-            sees = visible(context.caller, context.now, verb=Verb.PULL)
+            sees = make_visibility_condition(context.caller, context.now, verb=Verb.PULL)
             query = select(schema.threads, or_(is_own, sees).label("is_told"))
             rows = context.db.execute(query).all()
             answers |= {row.is_told for row in rows}
             for row in rows:
-                place = Place(row.owner_id, row.organization_id, row.visibility, life_of(row))
-                assert hears(context.caller, place) == row.is_told, (caller, row)
+                place = AccessAttributes(
+                    row.owner_id, row.organization_id, row.visibility, get_deletion_state(row)
+                )
+                assert may_receive_changes(context.caller, place) == row.is_told, (caller, row)
     assert answers == {True, False}
 
 
@@ -258,13 +260,15 @@ def test_deleted_threads_are_listed_for_their_owner_alone(world: People) -> None
                 set(
                     context.db.execute(
                         select(schema.threads.c.id).where(
-                            visible(context.caller, context.now, include_deleted=wants)
+                            make_visibility_condition(
+                                context.caller, context.now, include_deleted=wants
+                            )
                         )
                     ).scalars()
                 )
                 for wants in (False, True)
             )
-        own = {THREADS[place] for place in PLACES if place[1] is Life.DELETED}
+        own = {THREADS[place] for place in PLACES if place[1] is DeletionState.DELETED}
         assert more - found == (own if caller == "owner" else set())
         assert found <= more
 
@@ -300,17 +304,17 @@ def test_what_is_no_id_is_answered_like_what_does_not_exist(world: People, name:
 
 
 def test_support_is_out_when_its_days_are_over(world: People) -> None:
-    thread_id = THREADS["private", Life.LIVE]
-    for moment, letter in ((at(0.999999), "Y"), (at(1), "N"), (later(at(), days=400), "N")):
+    thread_id = THREADS["private", DeletionState.LIVE]
+    for moment, letter in ((at(0.999999), "Y"), (at(1), "N"), (shift_time(at(), days=400), "N")):
         with world.reading("support_asked", moment) as context:
             assert _answer(context, thread_id, Verb.GET)[0] == letter
-            condition = visible(context.caller, moment, verb=Verb.GET)
+            condition = make_visibility_condition(context.caller, moment, verb=Verb.GET)
             query = select(schema.threads.c.id).where(condition, schema.threads.c.id == thread_id)
             assert (context.db.execute(query).first() is not None) == (letter == "Y")
 
 
 def test_who_moves_a_thread_to_another_visibility_moves_who_sees_it(world: People) -> None:
-    thread_id = THREADS["organization", Life.LIVE]
+    thread_id = THREADS["organization", DeletionState.LIVE]
     for visibility, seeing in (("private", "owner"), ("public", "nobody"), ("private", "owner")):
         with world.writing() as context:
             change = update(schema.threads).where(schema.threads.c.id == thread_id)
@@ -332,10 +336,10 @@ def test_a_thread_may_be_made_by_every_user_and_by_nobody_else(world: People) ->
 
 def test_no_rule_lets_in_more_than_reads_who_is_not_of_the_organization() -> None:
     """Read off the rules, so that a new row is noticed whatever the other tests plant."""
-    for rule in RULES:
+    for rule in ACCESS_RULES:
         if rule.relation.value in ("everyone", "member", "granted"):
-            assert rule.verbs <= READING
-            assert rule.life is Life.LIVE
+            assert rule.verbs <= READ_VERBS
+            assert rule.life is DeletionState.LIVE
         if rule.relation.value == "everyone":
             assert rule.visibilities == {"public"}
         if rule.relation.value in ("member", "organization_admin"):
@@ -353,13 +357,13 @@ def test_a_token_that_is_not_good_opens_not_even_what_is_public(
             db.execute(update(schema.tokens).values(revoked_at=at()))
         if fate == "disabled":
             db.execute(update(schema.users).values(disabled_at=at()))
-    told = {"unknown": tokens.mint(tokens.TokenKind.ACCESS), "malformed": token[:-1]}.get(
+    told = {"unknown": tokens.generate_token(tokens.TokenKind.ACCESS), "malformed": token[:-1]}.get(
         fate, token
     )
     with database.read() as db:
         if fate == "expired":
-            assert tokens.identify(db, token, at(9.999999)).user == "owner"
+            assert tokens.identify_caller(db, token, at(9.999999)).user == "owner"
         with pytest.raises(Refusal) as caught:
-            tokens.identify(db, told, at(10))
+            tokens.identify_caller(db, told, at(10))
     assert caught.value.code is ErrorCode.UNAUTHORIZED
     assert caught.value.headers == {"WWW-Authenticate": "Bearer"}

@@ -19,7 +19,7 @@ from server.test_access import CELLS, PLACES, THREADS, Cell
 from thread.journals import HEADER, write
 from treadle.api.marks import Mark
 from treadle.server.accounts import support
-from treadle.server.accounts.access import READING, Life
+from treadle.server.accounts.access import READ_VERBS, DeletionState
 from treadle.server.context import Context, Verb
 from treadle.server.threads import threads
 from treadle.store.local_store import utc_now
@@ -93,19 +93,19 @@ class World:
         for place, thread_id in THREADS.items():
             self._make(people, thread_id, *place)
 
-    def _make(self, people: People, thread_id: str, visibility: Any, life: Life) -> None:
+    def _make(self, people: People, thread_id: str, visibility: Any, life: DeletionState) -> None:
         header = replace(HEADER, thread=thread_id)
         entries = (Shared(visibility), said("marmalade"), answer("as you like"))
         data, _ = write(((header,), entries))
         with people.database.write() as db:
             context = Context(db, people["owner"], utc_now())
-            threads.push(context, thread_id, Mark(), data)
-            support.request(replace(context, caller=people["support"]), thread_id)
-            support.approve(context, thread_id)
-            if life is Life.DELETED:
-                threads.delete(context, thread_id, None)
-            if life is Life.PURGED:
-                threads.purge(context, thread_id)
+            threads.push_records(context, thread_id, Mark(), data)
+            support.request_access(replace(context, caller=people["support"]), thread_id)
+            support.approve_requests(context, thread_id)
+            if life is DeletionState.DELETED:
+                threads.delete_thread(context, thread_id, None)
+            if life is DeletionState.PURGED:
+                threads.purge_thread(context, thread_id)
 
     def ask(self, name: str, method: str, path: str, body: bytes | None) -> Reply:
         """One request, over a connection that stays."""
@@ -156,12 +156,12 @@ def test_every_refusal_of_the_table_is_the_one_that_http_gives(world: World) -> 
     """Reads are done and compared; of what changes something only refusals are asked for."""
     wrong = []
     asked = 0
-    places = [place for place in PLACES if place[1] is Life.LIVE or place[0] == "public"]
+    places = [place for place in PLACES if place[1] is DeletionState.LIVE or place[0] == "public"]
     for name, place in product(CALLERS, places):
         thread_id = THREADS[place]
         row = CELLS[Cell(CALLERS[name], *place)]
         for verb, requests in REQUESTS.items():
-            if verb in (Verb.LIST, Verb.SEARCH) or (row[verb] == "Y" and verb not in READING):
+            if verb in (Verb.LIST, Verb.SEARCH) or (row[verb] == "Y" and verb not in READ_VERBS):
                 continue
             for method, path, body in requests:
                 reply = world.ask(name, method, path.format(thread_id), body)
@@ -202,13 +202,13 @@ def test_live_changes_tell_of_the_threads_that_may_be_pulled(world: World, peopl
     """And the owner of those that he has removed, whose other machines are to learn of it."""
     for name in filter(None, CALLERS):
         with people.reading(name, utc_now()) as context:
-            found = {head.thread for head in threads.changes(context, 0, 500)}
+            found = {head.thread for head in threads.list_changes(context, 0, 500)}
         wanted = {
             THREADS[place]
             for place in PLACES
             if CELLS[Cell(CALLERS[name], *place)][Verb.PULL] == "Y"
         }
-        gone = {THREADS[place] for place in PLACES if place[1] is Life.PURGED}
+        gone = {THREADS[place] for place in PLACES if place[1] is DeletionState.PURGED}
         assert found == wanted | (gone if name == "owner" else set()), name
     assert world.ask("", "GET", "/api/changes", None).status == 401
 
@@ -220,7 +220,7 @@ def test_a_revoked_token_is_refused_on_a_connection_that_stays(
 
     assert world.ask("member", "GET", "/api/me", None).status == 200
     with people.writing("admin", at()) as context:
-        for line in accounts.tokens_of(context, "member").tokens:
+        for line in accounts.list_user_tokens(context, "member").tokens:
             accounts.revoke_token(context, line.id)
     for requests in REQUESTS.values():
         for method, path, body in requests:

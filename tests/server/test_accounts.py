@@ -16,24 +16,24 @@ from treadle.server.accounts import accounts, audit, tokens
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 ADMINS_WORK: Final[dict[str, Callable[[Context], object]]] = {
-    "organizations": accounts.organizations,
+    "organizations": accounts.list_organizations,
     "make_organization": lambda c: accounts.make_organization(c, NewOrganization("new")),
-    "users": accounts.users,
-    "user": lambda c: accounts.user(c, "owner"),
+    "users": accounts.list_users,
+    "user": lambda c: accounts.get_user(c, "owner"),
     "make_user": lambda c: accounts.make_user(c, NewUser("ada", "acme")),
     "change_user": lambda c: accounts.change_user(c, "owner", UserUpdate(is_support=True)),
-    "tokens_of": lambda c: accounts.tokens_of(c, "owner"),
-    "all_tokens": accounts.all_tokens,
-    "make_token_of": lambda c: accounts.make_token_of(c, "owner", NewToken("t")),
+    "tokens_of": lambda c: accounts.list_user_tokens(c, "owner"),
+    "all_tokens": accounts.list_all_tokens,
+    "make_token_of": lambda c: accounts.make_user_token(c, "owner", NewToken("t")),
     "revoke_token": lambda c: accounts.revoke_token(c, 1),
-    "audit": audit.lines,
+    "audit": audit.list_lines,
 }
 USERS_WORK: Final[dict[str, Callable[[Context], object]]] = {
-    "me": accounts.me,
-    "own_tokens": accounts.own_tokens,
+    "me": accounts.get_current_user,
+    "own_tokens": accounts.list_own_tokens,
     "make_own_token": lambda c: accounts.make_own_token(c, NewToken("t")),
     "revoke_own_token": lambda c: accounts.revoke_own_token(c, 1),
 }
@@ -73,16 +73,16 @@ def test_nobody_revokes_or_sees_a_token_of_somebody_else(people: People) -> None
     missing = _refused(people, "member", lambda c: accounts.revoke_own_token(c, 999))
     assert theirs.problem == missing.problem
     with people.reading("member") as context:
-        assert accounts.own_tokens(context).tokens == ()
+        assert accounts.list_own_tokens(context).tokens == ()
     with people.reading("owner") as context:
-        assert [line.is_revoked for line in accounts.own_tokens(context).tokens] == [False]
+        assert [line.is_revoked for line in accounts.list_own_tokens(context).tokens] == [False]
 
 
 def test_me_is_what_the_token_says(people: People, database: Database) -> None:
     token = people.token("chief", expires_at=at(9))
     with database.read() as db:
-        caller = tokens.identify(db, token, at())
-        found = accounts.me(Context(db, caller, at()))
+        caller = tokens.identify_caller(db, token, at())
+        found = accounts.get_current_user(Context(db, caller, at()))
     assert found == Me(
         "chief", "acme", "organization_admin", False, False, "test", at(9), caller.token_id or 0
     )
@@ -97,7 +97,7 @@ def test_names_differ_in_more_than_the_size_of_letters(people: People) -> None:
         assert "taken" in _refused(people, "admin", work).problem.message
     with people.writing("admin") as context:
         assert accounts.make_user(context, NewUser("Ada.L@x-1", "ACME")).name == "ada.l@x-1"
-        assert accounts.user(context, "ADA.L@X-1").organization == "acme"
+        assert accounts.get_user(context, "ADA.L@X-1").organization == "acme"
 
 
 @pytest.mark.parametrize(
@@ -114,10 +114,10 @@ def test_what_is_no_name_names_nothing(people: People, name: str) -> None:
     for work in new:
         assert _refused(people, "admin", work).code is ErrorCode.BAD_REQUEST
     old: list[Callable[[Context], object]] = [
-        lambda c: accounts.user(c, name),
+        lambda c: accounts.get_user(c, name),
         lambda c: accounts.change_user(c, name, UserUpdate(is_admin=True)),
-        lambda c: accounts.tokens_of(c, name),
-        lambda c: accounts.make_token_of(c, name, NewToken("t")),
+        lambda c: accounts.list_user_tokens(c, name),
+        lambda c: accounts.make_user_token(c, name, NewToken("t")),
     ]
     for work in old:
         assert _refused(people, "admin", work).code is ErrorCode.NOT_FOUND
@@ -127,8 +127,10 @@ def test_a_user_belongs_to_an_organization_that_is_there(people: People) -> None
     work = lambda c: accounts.make_user(c, NewUser("ada", "elsewhere"))  # noqa: E731
     assert _refused(people, "admin", work).code is ErrorCode.BAD_REQUEST
     with people.reading("admin") as context:
-        found = {one.name: one.user_count for one in accounts.organizations(context).organizations}
-        names = [one.name for one in accounts.users(context).users]
+        found = {
+            one.name: one.user_count for one in accounts.list_organizations(context).organizations
+        }
+        names = [one.name for one in accounts.list_users(context).users]
     assert found == {"acme": 3, "rivals": 1, "treadle": 2}
     assert names == sorted(names) == sorted(people.principals)
 
@@ -150,9 +152,9 @@ def test_a_disabled_user_is_refused_with_his_next_request_and_can_be_let_in_agai
         with database.read() as db:
             if is_disabled:
                 with pytest.raises(Refusal):
-                    tokens.identify(db, token, at())
+                    tokens.identify_caller(db, token, at())
             else:
-                assert tokens.identify(db, token, at()).user == "owner"
+                assert tokens.identify_caller(db, token, at()).user == "owner"
 
 
 def test_a_change_is_felt_by_tokens_that_are_out(people: People, database: Database) -> None:
@@ -162,7 +164,7 @@ def test_a_change_is_felt_by_tokens_that_are_out(people: People, database: Datab
             context, "member", UserUpdate(role="organization_admin", is_support=True)
         )
     with database.read() as db:
-        found = tokens.identify(db, token, at())
+        found = tokens.identify_caller(db, token, at())
     assert (found.role, found.is_support, found.is_admin) == ("organization_admin", True, False)
 
 
@@ -186,12 +188,12 @@ def test_a_role_is_one_of_those_there_are(people: People) -> None:
 
 def test_the_first_start_makes_an_owner_and_no_other_start_does(database: Database) -> None:
     with database.write() as db:
-        token = accounts.make_owner(db, at())
+        token = accounts.make_first_user(db, at())
     assert token is not None
     with database.write() as db:
-        assert accounts.make_owner(db, at(1)) is None
+        assert accounts.make_first_user(db, at(1)) is None
     with database.read() as db:
-        found = tokens.identify(db, token, at())
+        found = tokens.identify_caller(db, token, at())
     assert (found.user, found.organization, found.role, found.is_admin) == (
         "owner",
         "team",
@@ -207,7 +209,7 @@ def test_an_organization_made_before_the_first_start_does_not_stand_in_its_way(
         context = Context(db, Principal(is_admin=True), at())
         accounts.make_organization(context, NewOrganization("team"))
     with database.write() as db:
-        assert accounts.make_owner(db, at()) is not None
+        assert accounts.make_first_user(db, at()) is not None
 
 
 def test_of_processes_that_start_at_once_one_makes_the_owner(database: Database) -> None:
@@ -215,7 +217,7 @@ def test_of_processes_that_start_at_once_one_makes_the_owner(database: Database)
 
     def start() -> None:
         barrier.wait()
-        made.append(database.run(lambda db: accounts.make_owner(db, at()), is_write=True))
+        made.append(database.run(lambda db: accounts.make_first_user(db, at()), is_write=True))
 
     threads = [Thread(target=start) for _ in range(4)]
     for thread in threads:

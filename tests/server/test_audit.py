@@ -14,7 +14,7 @@ from treadle.api.types import AuditLine, NewOrganization, NewShare, NewToken, Ne
 from treadle.server.accounts import accounts, audit, share_links, support
 from treadle.server.context import Context
 from treadle.server.data import schema
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 
 Work = Callable[[Context], object]
@@ -28,33 +28,33 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
     ("admin", None, lambda c: accounts.change_user(c, "ada", UserUpdate(is_support=True))),
     ("admin", "user_changed",
      lambda c: accounts.change_user(c, "ada", UserUpdate(is_disabled=True))),
-    ("admin", "token_made", lambda c: accounts.make_token_of(c, "ada", NewToken("t"))),
+    ("admin", "token_made", lambda c: accounts.make_user_token(c, "ada", NewToken("t"))),
     ("admin", "token_revoked", lambda c: accounts.revoke_token(c, 1)),
     ("admin", None, lambda c: accounts.revoke_token(c, 1)),
     ("owner", "token_made", lambda c: accounts.make_own_token(c, NewToken("t"))),
     ("owner", "token_revoked", lambda c: accounts.revoke_own_token(c, 2)),
-    ("owner", "share_made", lambda c: share_links.create(c, THREAD, NewShare(), "")),
-    ("owner", "share_revoked", lambda c: share_links.revoke(c, THREAD)),
-    ("owner", None, lambda c: share_links.revoke(c, THREAD)),
-    ("support", "support_requested", lambda c: support.request(c, THREAD)),
-    ("support", None, lambda c: support.request(c, THREAD)),
-    ("owner", "support_granted", lambda c: support.approve(c, THREAD)),
-    ("owner", "support_ended", lambda c: support.end(c, THREAD)),
-    ("owner", None, lambda c: support.end(c, THREAD)),
-    ("owner", "support_granted", lambda c: support.grant(c, THREAD)),
+    ("owner", "share_made", lambda c: share_links.create_link(c, THREAD, NewShare(), "")),
+    ("owner", "share_revoked", lambda c: share_links.revoke_links(c, THREAD)),
+    ("owner", None, lambda c: share_links.revoke_links(c, THREAD)),
+    ("support", "support_requested", lambda c: support.request_access(c, THREAD)),
+    ("support", None, lambda c: support.request_access(c, THREAD)),
+    ("owner", "support_granted", lambda c: support.approve_requests(c, THREAD)),
+    ("owner", "support_ended", lambda c: support.end_access(c, THREAD)),
+    ("owner", None, lambda c: support.end_access(c, THREAD)),
+    ("owner", "support_granted", lambda c: support.grant_access(c, THREAD)),
     ("owner", "visibility_set", lambda c: threads.set_visibility(c, THREAD, None, "public")),
     ("owner", None, lambda c: threads.set_visibility(c, THREAD, None, "public")),
-    ("chief", "thread_deleted", lambda c: threads.delete(c, THREAD, None)),
-    ("chief", None, lambda c: threads.delete(c, THREAD, None)),
-    ("chief", "thread_restored", lambda c: threads.restore(c, THREAD, None)),
-    ("owner", "thread_purged", lambda c: threads.purge(c, THREAD)),
+    ("chief", "thread_deleted", lambda c: threads.delete_thread(c, THREAD, None)),
+    ("chief", None, lambda c: threads.delete_thread(c, THREAD, None)),
+    ("chief", "thread_restored", lambda c: threads.restore_thread(c, THREAD, None)),
+    ("owner", "thread_purged", lambda c: threads.purge_thread(c, THREAD)),
 )  # fmt: skip
 """Who does what, one after the other, and the line it leaves; `None`: nothing has changed."""
 
 
 def _lines(people: People) -> tuple[AuditLine, ...]:
     with people.reading("admin") as context:
-        return audit.lines(context, 1000).lines
+        return audit.list_lines(context, 1000).lines
 
 
 def test_every_change_of_access_leaves_one_line(people: People) -> None:
@@ -104,7 +104,7 @@ def test_a_line_and_what_it_tells_are_there_together_or_not_at_all(people: Peopl
         crash(context)
     assert _lines(people) == ()
     with people.reading("admin") as context, pytest.raises(Refusal):
-        accounts.user(context, "ada")
+        accounts.get_user(context, "ada")
 
 
 def test_no_line_holds_a_token_a_hash_or_a_title(people: People) -> None:
@@ -129,12 +129,12 @@ def test_lines_come_in_pages_newest_first(people: People) -> None:
         with people.writing("admin") as context:
             accounts.make_organization(context, NewOrganization(f"o{number}"))
     with people.reading("admin") as context:
-        first = audit.lines(context, 2).lines
-        rest = audit.lines(context, 1000, before=first[-1].id).lines
+        first = audit.list_lines(context, 2).lines
+        rest = audit.list_lines(context, 1000, before=first[-1].id).lines
         assert [line.detail for line in (*first, *rest)] == ["o4", "o3", "o2", "o1", "o0"]
         for limit in (0, -1, 1001):
             with pytest.raises(Refusal):
-                audit.lines(context, limit)
+                audit.list_lines(context, limit)
 
 
 def test_what_the_operator_does_is_noted_as_his(people: People) -> None:

@@ -20,7 +20,7 @@ from server.databases import Postgres, new_folder
 from server.people import People, populate
 from server.test_server_docs import TEXT
 from treadle.server.data.database import Database
-from treadle.server.data.fold_cache import FOLDS
+from treadle.server.data.fold_cache import FOLD_CACHE
 
 NAME: Final = "treadle"
 """The database, as the commands name it."""
@@ -98,9 +98,9 @@ def test_a_dump_that_was_put_back_serves_the_threads_and_takes_more(
     people.database.dispose()
     postgres.drop(NAME)
     keeper.run(documented(r"`(createdb [^`]+)`"))
-    FOLDS.clear()  # the server was stopped meanwhile
-    people.database.check()
-    assert people.database.is_current()
+    FOLD_CACHE.clear()  # the server was stopped meanwhile
+    people.database.check_settings()
+    assert people.database.has_current_schema()
     assert kept(people, thread_id(1)) == one.data
     assert kept(people, thread_id(2)) == b""
     more = one.more((said("after it"),))
@@ -134,7 +134,7 @@ def test_a_base_and_the_archived_log_bring_back_the_moment_that_is_named(
     set_up(data, folder, *restore, f"recovery_target_time = '{moment}'")
     postgres.start()
     wait_until_it_is_recovered(postgres)
-    FOLDS.clear()
+    FOLD_CACHE.clear()
     assert [bool(kept(people, thread_id(number))) for number in (1, 2, 3)] == [True, True, False]
     push(people, chain(3))
     people.database.dispose()

@@ -27,9 +27,9 @@ from treadle.api.marks import Mark
 from treadle.errors import ConfigError, StoreError
 from treadle.server.data import schema
 from treadle.server.data.database import ATTEMPT_COUNT_MAX, Database
-from treadle.server.data.failures import AgainError
-from treadle.server.problems import Refusal
-from treadle.thread.record import scan
+from treadle.server.data.database_errors import TransactionConflictError
+from treadle.server.refusals import Refusal
+from treadle.thread.record import scan_journal
 
 TESTS = Path(__file__).parent.parent
 
@@ -43,7 +43,7 @@ def test_of_a_thousand_racing_pushes_each_win_is_one_version(people: People) -> 
     assert sorted(made) == list(range(2, 2 + len(made)))
     assert len(made) >= 250
     assert row(people, schema.threads).version == 1 + len(made)
-    assert len(scan(kept(people, HEADER.thread)).records) == 1 + len(made)
+    assert len(scan_journal(kept(people, HEADER.thread)).records) == 1 + len(made)
     changes = [change.change for change in rows_of(people, schema.changes)]
     assert changes == list(range(1, 2 + len(made)))
 
@@ -89,7 +89,7 @@ def test_what_was_acknowledged_survives_a_kill_in_the_middle(
                 if len(line.split()) == 2 and len(line.split()[1]) == 32:
                     last = Mark(int(line.split()[0]), line.split()[1])
         wait_for_the_end_of_others(people.database)
-        found = scan(kept(people, HEADER.thread)).records
+        found = scan_journal(kept(people, HEADER.thread)).records
         assert found[last.seq - 1].hash == last.hash
         assert last.seq <= len(found) <= last.seq + 2
         head = row(people, schema.threads)
@@ -147,13 +147,13 @@ def test_a_transaction_that_others_ended_is_begun_anew(database: Database) -> No
     def twice(_: object) -> str:
         tries.append(1)
         if len(tries) < ATTEMPT_COUNT_MAX:
-            raise AgainError
+            raise TransactionConflictError
         return "done"
 
     assert database.run(twice, is_write=True) == "done"
     assert len(tries) == ATTEMPT_COUNT_MAX
     with pytest.raises(Refusal) as caught:
-        database.run(lambda _: _raise(AgainError()), is_write=False)
+        database.run(lambda _: _raise(TransactionConflictError()), is_write=False)
     assert caught.value.code is ErrorCode.UNAVAILABLE
 
 
@@ -238,7 +238,7 @@ def test_a_restarted_postgresql_is_used_again(
                 assert caught.value.code is ErrorCode.UNAVAILABLE
                 assert "Retry-After" in caught.value.headers
             with pytest.raises(StoreError):
-                database.check()
+                database.check_settings()
         finally:
             postgres.start()
         assert kept(people, HEADER.thread) == HEADER.data
@@ -255,12 +255,12 @@ def test_a_postgresql_that_loses_what_it_acknowledged_is_refused(
     """Set for the session, and for the database while connections are open."""
     database = Database(f"{postgres.url()}&options=-c%20{setting}")
     with pytest.raises(ConfigError, match="synchronous_commit"):
-        database.check()
+        database.check_settings()
     database.dispose()
     name = postgres.create()
     database = Database(postgres.url(name))
     try:
-        database.check()
+        database.check_settings()
         database.dispose()
         postgres.do(f'ALTER DATABASE "{name}" SET {setting}')
         with pytest.raises(Refusal, match="synchronous_commit") as caught, database.read():
@@ -282,7 +282,7 @@ def test_a_postgresql_without_utf8_is_refused(postgres: Postgres) -> None:
     database = Database(postgres.url(name))
     try:
         with pytest.raises(ConfigError, match="encoding"):
-            database.check()
+            database.check_settings()
     finally:
         database.dispose()
         postgres.drop(name)
@@ -307,7 +307,7 @@ def test_a_sqlite_that_loses_what_it_acknowledged_is_refused(
     database = Database(f"sqlite:///{fast_place}/new.sqlite{options}")
     if is_good:
         database.prepare()
-        assert database.is_current()
+        assert database.has_current_schema()
     else:
         with pytest.raises(ConfigError, match=r"synchronous|journal_mode"):
             database.prepare()
@@ -336,7 +336,7 @@ def test_a_url_of_no_database_is_refused(url: str) -> None:
 def test_nobody_is_told_the_password() -> None:
     database = Database("postgres://loom:hunter2@127.0.0.1:1/weave?connect_timeout=1")
     with pytest.raises(StoreError) as caught:
-        database.check()
+        database.check_settings()
     assert "hunter2" not in database.name + str(caught.value)
     database.dispose()
 
@@ -415,7 +415,7 @@ def test_a_file_that_is_no_database_is_told(fast_place: Path) -> None:
     for path in (fast_place / "x.sqlite", fast_place):
         database = Database(f"sqlite:///{path}")
         with pytest.raises(StoreError):
-            database.check()
+            database.check_settings()
         database.dispose()
 
 

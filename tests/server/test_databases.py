@@ -21,7 +21,7 @@ from treadle.server.data.database import Database
 
 
 def test_a_test_has_an_up_to_date_database_of_its_own(database: Database) -> None:
-    assert database.is_current()
+    assert database.has_current_schema()
     with database.read() as connection:
         assert connection.execute(select(func.count()).select_from(schema.users)).scalar() == 0
     populate(database)

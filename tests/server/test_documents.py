@@ -13,7 +13,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 
 ID = thread_id(1)
@@ -58,7 +58,7 @@ def put(
 
 def get(people: People, version: int | None = None) -> tuple[Mark, bytes]:
     with people.reading() as context:
-        return threads.document(context, ID, version)
+        return threads.read_document(context, ID, version)
 
 
 def refused(people: People, body: bytes, expected: Mark | int | None = None) -> Refusal:
@@ -200,7 +200,7 @@ def test_documents_and_records_do_not_replace_each_other(people: People) -> None
     push(people, one)
     assert refused(people, body_of(version=99), one.head.seq).code is ErrorCode.KEPT_AS_RECORDS
     with people.writing() as context:
-        threads.purge(context, ID)
+        threads.purge_thread(context, ID)
     put(people, body_of())
     with pytest.raises(Refusal) as caught:
         push(people, one)
@@ -230,11 +230,11 @@ def test_visibility_makes_the_next_version(people: People) -> None:
 def test_a_document_is_put_away_and_brought_back_as_it_is(people: People) -> None:
     put(people, body_of())
     with people.writing() as context:
-        assert threads.delete(context, ID, None).is_deleted
-        assert threads.delete(context, ID, None).is_deleted
+        assert threads.delete_thread(context, ID, None).is_deleted
+        assert threads.delete_thread(context, ID, None).is_deleted
     with pytest.raises(Refusal) as caught:
         get(people)
     assert caught.value.code is ErrorCode.NOT_FOUND
     with people.writing() as context:
-        assert not threads.restore(context, ID, 1).is_deleted
+        assert not threads.restore_thread(context, ID, 1).is_deleted
     assert get(people)[1] == body_of()

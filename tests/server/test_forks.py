@@ -13,12 +13,12 @@ from server.chains import Chain, chain, document, kept, push, refused, rows_of, 
 from server.people import People
 from treadle.api.error_codes import ErrorCode
 from treadle.server.data import schema
-from treadle.server.data.fold_cache import FOLDS
+from treadle.server.data.fold_cache import FOLD_CACHE
 from treadle.server.threads import threads
-from treadle.thread.branches import flat
+from treadle.thread.branches import flatten_records
 from treadle.thread.facts import Base, Merged, Renamed, Scrubbed, Shared
-from treadle.thread.record import scan
-from treadle.thread.scrub import RecordChange, rechain
+from treadle.thread.record import scan_journal
+from treadle.thread.scrub import RecordChange, scrub_journal
 
 
 def test_a_fork_goes_on_from_what_is_here_and_stands_by_itself_afterwards(people: People) -> None:
@@ -36,8 +36,8 @@ def test_a_fork_goes_on_from_what_is_here_and_stands_by_itself_afterwards(people
     push(people, longer, fork.mark)  # so much that it has a snapshot there
     assert document(people, fork.thread, fork.head.seq) == whole
     with people.writing() as context:
-        threads.purge(context, base.thread)
-    FOLDS.clear()
+        threads.purge_thread(context, base.thread)
+    FOLD_CACHE.clear()
     assert document(people, fork.thread, fork.head.seq) == whole
     assert document(people, fork.thread, 1)["version"] == 1
     more = longer.more((said("and on"),))
@@ -53,7 +53,7 @@ def test_a_fork_of_a_fork_is_folded_through_all_of_them(people: People) -> None:
         chains.append(chain(number, turn, base=below.base(below.head.seq)))
     for one in chains:
         push(people, one)
-        FOLDS.clear()
+        FOLD_CACHE.clear()
     with people.writing() as context:  # without their snapshots, from the records alone
         context.db.execute(schema.documents.delete())
     last = document(people, chains[-1].thread)
@@ -84,8 +84,8 @@ def given_way() -> tuple[Chain, Base]:
     """A thread that another machine's branch was merged into, and the end of that branch."""
     common = chain(1, [(said("one"), answer("first"))])
     lost = common.more((said("lost"), answer("branch")))
-    ours = scan(lost.data).records[common.head.seq :]
-    merged = Merged(common.head.seq, common.head.hash, tuple(flat(ours)))
+    ours = scan_journal(lost.data).records[common.head.seq :]
+    merged = Merged(common.head.seq, common.head.hash, tuple(flatten_records(ours)))
     one = common.more((said("mine"), answer("yes")), (merged,), (Shared("public"),))
     return one, lost.base(lost.head.seq)
 
@@ -97,7 +97,7 @@ def test_a_fork_of_a_branch_that_gave_way_finds_it_in_the_merge(people: People) 
     push(people, one)
     for each in (fork, of_fork):
         push(people, each)
-    FOLDS.clear()
+    FOLD_CACHE.clear()
     with people.writing() as context:  # without their snapshots, from the records alone
         context.db.execute(schema.documents.delete())
     last = document(people, of_fork.thread)
@@ -118,13 +118,13 @@ WORD: Final = "hunter2-is-no-password"
 
 def without_the_word(one: Chain) -> Chain:
     """What a scrub makes of a journal."""
-    new = rechain(one.data, RecordChange(lambda text: text.replace(WORD, "[REDACTED:x]")))
+    new = scrub_journal(one.data, RecordChange(lambda text: text.replace(WORD, "[REDACTED:x]")))
     return Chain(one.thread, new.data, new.head).more((Scrubbed(1, one.head.hash, True),))
 
 
 def assert_scrubbed(people: People, one: Chain, who: str) -> None:
     with people.reading(who) as context:
-        shown = threads.document(context, one.thread)[1]
+        shown = threads.read_document(context, one.thread)[1]
     assert b"[REDACTED:x]" in shown
     assert WORD.encode() not in shown
 
@@ -139,13 +139,13 @@ def test_what_is_scrubbed_goes_out_of_all_forks_which_stay_as_they_are(
     push(people, base)
     for one in (fork, of_fork):
         push(people, one, name=who)
-    stale = [copy.deepcopy(one) for one in FOLDS._folds.values() if one.key != base.thread]
+    stale = [copy.deepcopy(one) for one in FOLD_CACHE._folds.values() if one.key != base.thread]
     assert len(stale) >= 2
     new = without_the_word(base)
     with people.writing() as context:
-        threads.replace_all(context, base.thread, base.mark, new.data)
+        threads.replace_records(context, base.thread, base.mark, new.data)
     for one in stale:  # as another process has them in memory
-        FOLDS.put(one)
+        FOLD_CACHE.put(one)
     assert WORD not in repr([rows_of(people, table) for table in schema.metadata.sorted_tables])
     for one in (fork, of_fork):
         longer = one.more((said("on"),))
@@ -157,9 +157,9 @@ def test_what_is_scrubbed_goes_out_of_all_forks_which_stay_as_they_are(
     assert_scrubbed(people, late, who)
     again = without_the_word(new.more((said("and on"),)))
     with people.writing() as context:
-        threads.replace_all(context, base.thread, new.mark, again.data)
+        threads.replace_records(context, base.thread, new.mark, again.data)
     with people.reading(who) as context:
-        told = {head.thread for head in threads.changes(context, 0, 100)}
+        told = {head.thread for head in threads.list_changes(context, 0, 100)}
     assert {fork.thread, of_fork.thread} <= told
 
 
@@ -170,7 +170,7 @@ def test_a_fork_of_what_the_scrubbed_records_do_not_hold_is_scrubbed_too(people:
     push(people, fork)
     with people.writing() as context:
         new = without_the_word(base.upto(base.head.seq - 1))
-        threads.replace_all(context, base.thread, base.mark, new.data)
+        threads.replace_records(context, base.thread, base.mark, new.data)
     assert WORD not in repr([rows_of(people, table) for table in schema.metadata.sorted_tables])
     messages = document(people, fork.thread)["conversation"]["messages"]
     assert [one["content"] for one in messages] == ["take [REDACTED:x]", "yes", "gone"]

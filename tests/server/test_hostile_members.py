@@ -14,13 +14,13 @@ from server.people import People
 from treadle.api.error_codes import ErrorCode
 from treadle.core.messages import Message
 from treadle.server.accounts import shared_view
-from treadle.server.data.fold_cache import FOLDS, fold_at
+from treadle.server.data.fold_cache import FOLD_CACHE, load_fold
 from treadle.server.data.schema import records
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.search import thread_lists
 from treadle.server.threads import threads
+from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread
 from treadle.thread.facts import GitObserved, Renamed, Tagged
-from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread
 
 ID = thread_id(1)
 
@@ -32,7 +32,7 @@ LONG = "\x01" * 20_000
 
 def line_of(people: People) -> bytes:
     with people.reading("member") as context:
-        (line,) = thread_lists.page(context).threads
+        (line,) = thread_lists.list_threads(context).threads
     return msgspec.json.encode(line)
 
 
@@ -90,7 +90,7 @@ def test_hidden_spans_are_gone_through_once_for_a_page() -> None:
     document = Thread(
         ID, 1, "", "", "", ConversationSnapshot(messages, hidden=spans), AgentStateSnapshot("idle")
     )
-    found = [item.is_hidden for turn in shared_view._turns_of(document) for item in turn.items]
+    found = [item.is_hidden for turn in shared_view._list_turns(document) for item in turn.items]
     assert Spans.passes == 1
     assert found == [any(start <= at < end for start, end in spans) for at in range(20)]
 
@@ -101,20 +101,20 @@ def test_an_earlier_version_is_folded_once_and_forgotten_with_its_thread(people:
     earlier = one.upto(2).mark
     for _ in range(2):
         with people.reading() as context:
-            assert threads.document(context, ID, 2)[0] == earlier
-        held = FOLDS.pop(ID, earlier)
+            assert threads.read_document(context, ID, 2)[0] == earlier
+        held = FOLD_CACHE.pop(ID, earlier)
         assert held is not None
-        FOLDS.put(held)
+        FOLD_CACHE.put(held)
     with people.writing() as context:
-        threads.purge(context, ID)
-    assert FOLDS.pop(ID, earlier) is None
-    assert FOLDS.pop(ID, one.mark) is None
+        threads.purge_thread(context, ID)
+    assert FOLD_CACHE.pop(ID, earlier) is None
+    assert FOLD_CACHE.pop(ID, one.mark) is None
 
 
 def test_a_thread_that_is_removed_while_it_is_read_has_no_fold(people: People) -> None:
     one = chain(1, [(said("one"),), (said("two"),)])
     push(people, one)
-    FOLDS.clear()
+    FOLD_CACHE.clear()
     looks: list[int] = []
     with people.database.write() as db:
 
@@ -126,5 +126,5 @@ def test_a_thread_that_is_removed_while_it_is_read_has_no_fold(people: People) -
 
         event.listen(db, "after_cursor_execute", remove)
         with pytest.raises(Refusal) as caught:
-            fold_at(db, ID, one.mark)
+            load_fold(db, ID, one.mark)
     assert caught.value.code is ErrorCode.UNFOLDABLE

@@ -368,7 +368,7 @@ def test_a_log_has_no_tokens_titles_or_queries(
     server.ask("GET", f"/{canary}", token)
     server.ask("POST", TOKENS, token, f'{{"name": "{canary}"}}'.encode(), **JSON)
     server.ask("POST", TOKENS, token, canary.encode(), **JSON)
-    lines = [logs.JsonLines().format(record) for record in caplog.records]
+    lines = [logs.JsonLogFormatter().format(record) for record in caplog.records]
     requests = [json.loads(line) for line in lines if '"event":"request"' in line]
     assert [one["route"] for one in requests] == [
         "/api/threads", "/share/{token}", "-", TOKENS, TOKENS
@@ -384,13 +384,13 @@ def test_a_fault_of_the_server_tells_its_number_and_nothing_else(
     caplog.set_level(logging.INFO, "treadle.server")
     token = people.token("owner")
     with Running(database_url) as server:
-        server.app.services.rates = None  # type: ignore[assignment]
+        server.app.services.rate_limiter = None  # type: ignore[assignment]
         reply = server.ask("GET", "/api/me", token)
         assert reply.status == 500
         assert reply.json["error"] == "internal_error"
         assert reply.headers["x-request-id"] in reply.json["hint"]
         assert b"NoneType" not in reply.body
-    lines = [logs.JsonLines().format(record) for record in caplog.records]
+    lines = [logs.JsonLogFormatter().format(record) for record in caplog.records]
     (fault,) = (json.loads(line) for line in lines if '"event":"fault"' in line)
     assert fault["exception"] == "AttributeError"
     assert any(place.startswith("treadle.server.") for place in fault["at"])

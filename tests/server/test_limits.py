@@ -30,10 +30,10 @@ from server.running import (
     request,
 )
 from server.serving import Served
-from treadle.server.accounts.tokens import TokenKind, mint
+from treadle.server.accounts.tokens import TokenKind, generate_token
 from treadle.server.data.database import Database
-from treadle.server.http.limits import Rates, Room, address_of
-from treadle.server.problems import Refusal
+from treadle.server.http.limits import BodyMemory, RateLimiter, find_client_address
+from treadle.server.refusals import Refusal
 
 MIB = 1024 * 1024
 HALF = b"GET /health HTTP/1.1\r\nHost: x\r\nX: "
@@ -311,7 +311,7 @@ def test_no_caller_gets_more_than_its_burst_and_its_rate(
     steps: list[float], rate: float, burst: int
 ) -> None:
     now = 0.0
-    rates = Rates(rate, burst, lambda: now)
+    rates = RateLimiter(rate, burst, lambda: now)
     taken = 0
     for step in steps:
         now += step
@@ -322,30 +322,34 @@ def test_no_caller_gets_more_than_its_burst_and_its_rate(
 
 
 def test_tokens_that_nobody_has_proved_share_the_bucket_of_their_address() -> None:
-    rates = Rates(1, 3, lambda: 0.0)
+    rates = RateLimiter(1, 3, lambda: 0.0)
     assert {rates.count_request("here", f"token{n}") for n in range(3)} == {"here"}
     with pytest.raises(Refusal):
         rates.count_request("here", "token9")
-    rates.prove("token9", 7)
+    rates.confirm_token("token9", 7)
     assert rates.count_request("here", "token9") == "user 7"
-    rates.disprove("token9")
+    rates.forget_token("token9")
     with pytest.raises(Refusal):
         rates.count_request("here", "token9")
 
 
 def test_all_tokens_of_a_user_share_one_bucket() -> None:
-    rates = Rates(1, 3, lambda: 0.0)
+    rates = RateLimiter(1, 3, lambda: 0.0)
     for number in range(3):
-        rates.prove(f"token{number}", 7)
+        rates.confirm_token(f"token{number}", 7)
         assert rates.count_request("here", f"token{number}") == "user 7"
-    rates.prove("token3", 7)
+    rates.confirm_token("token3", 7)
     with pytest.raises(Refusal):
         rates.count_request("here", "token3")
 
 
 def test_one_user_fills_a_part_of_the_room_for_bodies_and_no_more() -> None:
-    room = Room(10, 4)
-    with room.shared(1) as first, room.shared(1) as second, room.shared(2) as other:
+    room = BodyMemory(10, 4)
+    with (
+        room.open_reservation(1) as first,
+        room.open_reservation(1) as second,
+        room.open_reservation(2) as other,
+    ):
         first.add(3)
         second.add(1)
         with pytest.raises(Refusal):
@@ -353,12 +357,12 @@ def test_one_user_fills_a_part_of_the_room_for_bodies_and_no_more() -> None:
         other.add(4)
         assert room.free == 2
     assert room.free == 10
-    with room.shared(1) as again:
+    with room.open_reservation(1) as again:
         again.add(4)
 
 
 @pytest.mark.parametrize(
-    "bearer", ["nonsense", mint(TokenKind.ACCESS)], ids=["nonsense", "well-formed"]
+    "bearer", ["nonsense", generate_token(TokenKind.ACCESS)], ids=["nonsense", "well-formed"]
 )
 def test_no_body_is_read_for_a_token_that_is_none(server: Running, bearer: str) -> None:
     with server.connect() as connection:
@@ -370,8 +374,8 @@ def test_no_body_is_read_for_a_token_that_is_none(server: Running, bearer: str) 
 
 def test_an_address_is_believed_of_a_proxy_alone() -> None:
     told = {"x-forwarded-for": "1.1.1.1, 2.2.2.2"}
-    assert address_of(("9.9.9.9", 1), told, is_behind_proxy=False) == "9.9.9.9"
-    assert address_of(("9.9.9.9", 1), told, is_behind_proxy=True) == "2.2.2.2"
+    assert find_client_address(("9.9.9.9", 1), told, is_behind_proxy=False) == "9.9.9.9"
+    assert find_client_address(("9.9.9.9", 1), told, is_behind_proxy=True) == "2.2.2.2"
 
 
 @pytest.mark.torture

@@ -12,16 +12,16 @@ from server.people import People, at
 from server.search.corpus import EMPTY, add, id_of
 from treadle.api.error_codes import ErrorCode
 from treadle.server.data import schema
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.search import thread_lists
-from treadle.server.search.thread_lists import Filters, filters_of
+from treadle.server.search.thread_lists import Filters, parse_filters
 
 
 def listed(people: People, who: str = "owner", **given: str) -> list[int]:
     """The numbers of the threads that a request with these parameters lists."""
-    filters = filters_of({name: [value] for name, value in given.items()})
+    filters = parse_filters({name: [value] for name, value in given.items()})
     with people.reading(who) as context:
-        page = thread_lists.page(context, filters)
+        page = thread_lists.list_threads(context, filters)
     assert page.total == len(page.threads)
     return [int(line.summary.id[-12:], 16) for line in page.threads]
 
@@ -37,7 +37,9 @@ def test_pages_follow_each_other_and_tell_how_many_there_are(people: People) -> 
         add(people, number)
     add(people, 6, owner="outsider")
     with people.reading() as context:
-        pages = [thread_lists.page(context, limit=2, offset=offset) for offset in (0, 2, 4, 6)]
+        pages = [
+            thread_lists.list_threads(context, limit=2, offset=offset) for offset in (0, 2, 4, 6)
+        ]
     told = [[line.summary.id for line in page.threads] for page in pages]
     assert told == [[id_of(5), id_of(4)], [id_of(3), id_of(2)], [id_of(1)], []]
     assert {(page.total, page.limit) for page in pages} == {(5, 2)}
@@ -46,7 +48,7 @@ def test_pages_follow_each_other_and_tell_how_many_there_are(people: People) -> 
 def test_a_line_tells_whose_thread_it_is(people: People) -> None:
     add(people, 1, summary=replace(EMPTY, title="The loom"))
     with people.reading("member") as context:
-        (line,) = thread_lists.page(context).threads
+        (line,) = thread_lists.list_threads(context).threads
     assert (line.owner, line.organization, line.summary.title) == ("owner", "acme", "The loom")
 
 
@@ -151,7 +153,7 @@ def test_a_filter_fits_what_it_says_and_nothing_else(shown: People) -> None:
 
 def test_two_tags_must_both_be_there(shown: People) -> None:
     with shown.reading() as context:
-        page = thread_lists.page(context, filters_of({"tag": ["red", "b"]}))
+        page = thread_lists.list_threads(context, parse_filters({"tag": ["red", "b"]}))
     assert [line.summary.id for line in page.threads] == [id_of(7)]
 
 
@@ -187,7 +189,7 @@ def test_others_see_no_deleted_and_no_private_thread(shown: People) -> None:
 )
 def test_a_value_of_another_form_is_refused(given: dict[str, list[str]]) -> None:
     with pytest.raises(Refusal) as caught:
-        filters_of(given)
+        parse_filters(given)
     assert caught.value.code is ErrorCode.BAD_REQUEST
     assert next(iter(given)) in str(caught.value)
 
@@ -196,5 +198,5 @@ def test_a_page_of_a_list_has_bounds(people: People) -> None:
     with people.reading() as context:
         for limit, offset in ((0, 0), (201, 0), (1, -1), (1, 10_001)):
             with pytest.raises(Refusal) as caught:
-                thread_lists.page(context, Filters(), limit, offset)
+                thread_lists.list_threads(context, Filters(), limit, offset)
             assert caught.value.code is ErrorCode.BAD_REQUEST

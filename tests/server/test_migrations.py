@@ -55,13 +55,13 @@ def test_the_comparison_sees_what_is_missing(database: Database) -> None:
 
 def test_an_empty_database_is_made_ready_by_itself(empty: str) -> None:
     database = Database(empty)
-    assert database.state() == "empty"
-    assert not database.is_current()
+    assert database.get_schema_state() == "empty"
+    assert not database.has_current_schema()
     database.prepare()
-    assert database.is_current()
+    assert database.has_current_schema()
     database.prepare()
     database.migrate()
-    assert database.is_current()
+    assert database.has_current_schema()
     database.dispose()
 
 
@@ -70,7 +70,7 @@ def test_several_at_once_make_the_tables_once(empty: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(Database.prepare, databases))
     for database in databases:
-        assert database.is_current()
+        assert database.has_current_schema()
         database.dispose()
 
 
@@ -79,7 +79,7 @@ def test_older_tables_wait_for_the_word_of_who_runs_the_server(database: Databas
     _set_revision(database, None)
     with database.write() as db:
         db.execute(text("ALTER TABLE threads RENAME TO threads_of_before"))
-    assert database.state() == "empty"
+    assert database.get_schema_state() == "empty"
     _set_revision(database, "9999")
     with pytest.raises(ConfigError, match="newer"):
         database.prepare(is_migrating=True)
@@ -87,7 +87,7 @@ def test_older_tables_wait_for_the_word_of_who_runs_the_server(database: Databas
 
 def test_the_tables_of_another_program_are_left_alone(database: Database) -> None:
     _set_revision(database, None)
-    for step in (database.prepare, database.migrate, database.state):
+    for step in (database.prepare, database.migrate, database.get_schema_state):
         with pytest.raises(ConfigError, match="another program"):
             step()
 

@@ -16,7 +16,7 @@ from server.people import People
 from server.running import Reply, Running
 from thread.journals import HEADER, write
 from treadle.api.marks import Mark
-from treadle.server.data.fold_cache import FOLDS
+from treadle.server.data.fold_cache import FOLD_CACHE
 from treadle.thread.facts import GitObserved, Shared
 
 BLOB: Final = b"a large output"
@@ -72,7 +72,7 @@ def test_who_takes_an_id_of_somebody_else_takes_nothing(team: Team) -> None:
     for more in ("thorns", "petals"):
         before, mine = mine.mark, mine.more((said(more), answer("yes")))
         assert team.push("owner", mine, before).status == 200
-    FOLDS.clear()
+    FOLD_CACHE.clear()
     for name, theirs in (("owner", mine), ("member", mine), ("outsider", planted)):
         reply = team.ask(name, "GET", f"{path}/records?after=0")
         assert reply.body == theirs.data, name
@@ -147,7 +147,7 @@ def test_a_fork_goes_on_from_the_one_that_it_knew(team: Team) -> None:
         base = below.base(below.head.seq)
         fork = chain(number, [(said("instead"),)], base=base)
         assert team.push(name, fork).status == 200, name
-        FOLDS.clear()
+        FOLD_CACHE.clear()
         found = team.ask(name, "GET", f"/api/threads/{fork.thread}").json
         texts = [message["content"] for message in found["conversation"]["messages"]]
         assert texts == ["weeds" if below is planted else "roses", "yes", "instead"], name

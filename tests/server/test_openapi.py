@@ -9,18 +9,18 @@ from jsonschema import Draft202012Validator
 
 from treadle.api.error_codes import ErrorCode
 from treadle.server.http.app import ENDPOINTS
-from treadle.server.http.endpoint_calls import OWN
-from treadle.server.http.openapi import document
-from treadle.server.http.request_reader import PATTERNS
+from treadle.server.http.endpoint_calls import APPLICATION_ENDPOINTS
+from treadle.server.http.openapi import make_openapi_document
+from treadle.server.http.request_reader import PATH_PATTERNS
 
-FOUND = json.loads(json.dumps(document(ENDPOINTS)))
+FOUND = json.loads(json.dumps(make_openapi_document(ENDPOINTS)))
 
 
 def test_every_endpoint_is_told_once_and_by_a_name_of_its_own() -> None:
     told = {(path, method) for path, one in FOUND["paths"].items() for method in one}
     assert told == {(one.path, one.method.lower()) for one in ENDPOINTS}
     assert len({one.name for one in ENDPOINTS}) == len(ENDPOINTS) == len(told)
-    assert {one.name for one in ENDPOINTS} >= OWN
+    assert {one.name for one in ENDPOINTS} >= APPLICATION_ENDPOINTS
 
 
 def test_every_schema_is_one_and_every_reference_leads_somewhere() -> None:
@@ -35,7 +35,7 @@ def test_every_schema_is_one_and_every_reference_leads_somewhere() -> None:
 def test_every_name_in_a_path_has_a_pattern_and_is_told() -> None:
     for path, operations in FOUND["paths"].items():
         names = set(re.findall(r"\{(\w+)\}", path))
-        assert names <= PATTERNS.keys()
+        assert names <= PATH_PATTERNS.keys()
         for one in operations.values():
             assert {p["name"] for p in one["parameters"] if p["in"] == "path"} == names
 

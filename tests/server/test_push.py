@@ -33,8 +33,8 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.core.llm import Usage
 from treadle.server.data import schema
-from treadle.server.data.fold_cache import FOLDS
-from treadle.server.problems import Refusal
+from treadle.server.data.fold_cache import FOLD_CACHE
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.thread.facts import (
     GitObserved,
@@ -74,7 +74,7 @@ def test_pushed_in_two_parts_it_is_the_same(people: People, cut: int) -> None:
     first = one.upto(cut)
     push(people, first)
     if cut % 2:
-        FOLDS.clear()  # folded anew from what is kept
+        FOLD_CACHE.clear()  # folded anew from what is kept
     push(people, one, first.mark)
     assert kept(people, ID) == one.data
     fold = fold_of(records_of(one.data))
@@ -161,7 +161,7 @@ def test_what_is_no_journal_is_refused_and_changes_nothing(people: People, case:
     body, code = BAD[case]
     before = tables(people)
     with pytest.raises(Refusal) as caught, people.writing() as context:
-        threads.push(context, ID, Mark(), body)
+        threads.push_records(context, ID, Mark(), body)
     assert caught.value.code is code
     assert tables(people) == before
 
@@ -196,7 +196,7 @@ def test_a_right_chain_of_wrong_things_is_refused(
     body = forged(event, event)  # what makes no sense may do so the second time only
     before = tables(people)
     with pytest.raises(Refusal) as caught, people.writing() as context:
-        threads.push(context, ID, Mark(), body)
+        threads.push_records(context, ID, Mark(), body)
     assert caught.value.code is code
     assert tables(people) == before
 
@@ -205,7 +205,7 @@ def test_a_right_chain_of_wrong_things_is_refused(
 def test_a_time_that_is_none_breaks_the_chain(people: People, moment: str) -> None:
     body = forged(b'{"type":"pinned"}', moment=moment)
     with pytest.raises(Refusal) as caught, people.writing() as context:
-        threads.push(context, ID, Mark(), body)
+        threads.push_records(context, ID, Mark(), body)
     assert caught.value.code is ErrorCode.BROKEN_CHAIN
 
 
@@ -241,7 +241,7 @@ def test_random_threads_pushed_in_random_pieces_are_what_they_are_at_home(
         push(people, until, base)
         base = until.mark
         if random.random() < 0.3:
-            FOLDS.clear()
+            FOLD_CACHE.clear()
     fold = fold_of(records_of(one.data))
     if not fold.is_trashed:
         assert document(people, one.thread) == json.loads(msgspec.json.encode(fold.document()))
@@ -356,7 +356,7 @@ def test_a_long_thread_has_a_snapshot_and_is_read_from_it(people: People) -> Non
     push(people, one, one.upto(4).mark)
     found = rows_of(people, schema.documents)
     assert [kept.version for kept in found] == [4]
-    FOLDS.clear()
+    FOLD_CACHE.clear()
     longer = one.more((said("more"),))
     push(people, longer, one.mark)
     assert document(people, ID) == json.loads(
@@ -364,7 +364,7 @@ def test_a_long_thread_has_a_snapshot_and_is_read_from_it(people: People) -> Non
     )
     with people.writing() as context:
         context.db.execute(schema.documents.update().values(body="{}"))
-    FOLDS.clear()
+    FOLD_CACHE.clear()
     assert document(people, ID)["version"] == longer.head.seq
 
 
@@ -373,15 +373,15 @@ def test_records_are_handed_out_in_pieces_from_any_place(people: People) -> None
     push(people, one)
     lines = one.data.split(b"\n")[:-1]
     with people.reading() as context:
-        assert threads.records(context, ID, 0, 1000) == lines
-        assert threads.records(context, ID, 3, 2) == lines[3:5]
-        assert threads.records(context, ID, one.upto(3).mark, 1000) == lines[3:]
-        assert threads.records(context, ID, one.mark, 1000) == []
+        assert threads.read_records(context, ID, 0, 1000) == lines
+        assert threads.read_records(context, ID, 3, 2) == lines[3:5]
+        assert threads.read_records(context, ID, one.upto(3).mark, 1000) == lines[3:]
+        assert threads.read_records(context, ID, one.mark, 1000) == []
         wrong = (Mark(3, "0" * 32), Mark(one.head.seq, "0" * 32), Mark(99, one.head.hash), 99)
         for after in wrong:
             for limit in (0, 1000):
                 with pytest.raises(Refusal) as caught:
-                    threads.records(context, ID, after, limit)
+                    threads.read_records(context, ID, after, limit)
                 assert caught.value.code is ErrorCode.CONFLICT
                 assert caught.value.problem.server_hash == one.head.hash
 
@@ -405,7 +405,7 @@ def test_mutated_pushes_never_harm_the_chain(people: People, seed: int) -> None:
             body = one.upto(min(one.head.seq, base.seq + 1)).after(base.seq)
         try:
             with people.writing() as context:
-                head = threads.push(context, ID, base, body)
+                head = threads.push_records(context, ID, base, body)
         except Refusal as refusal:
             refused_with.append(refusal.code)
         else:

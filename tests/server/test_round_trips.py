@@ -23,7 +23,7 @@ from server.running import PATIENCE_S, Running
 from treadle.api.marks import Mark
 from treadle.server.data.database import Database
 from treadle.server.data.round_trips import PreliminaryQuery, execute_later, insert_later
-from treadle.server.data.round_trips import answer as answer_to
+from treadle.server.data.round_trips import pop_query_rows as answer_to
 from treadle.server.data.schema import repos
 from treadle.server.http import services
 from treadle.sync.http_transport import LINES_TYPE
@@ -166,7 +166,7 @@ def test_what_is_sent_later_is_in_its_place_kept_with_a_plain_commit_and_gone_wi
             assert db.execute(slugs).scalars().all() == kept
 
         for wait_s in (None, 1.0):  # the second one begins with a bound on its waiting
-            database.run(work, is_write=True, wait_s=wait_s, questions=[question])
+            database.run(work, is_write=True, wait_s=wait_s, queries=[question])
         with database.read() as db:
             assert answer_to(db, "repos", "all") is None, "it was asked in another transaction"
             assert db.execute(slugs).scalars().all() == kept

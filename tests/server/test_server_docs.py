@@ -12,7 +12,7 @@ from server.chains import chain
 from server.people import People
 from server.running import Running
 from server.test_documents import body_of
-from treadle.server.accounts.access import RULES, Life, Relation
+from treadle.server.accounts.access import ACCESS_RULES, CallerRelation, DeletionState
 from treadle.server.context import Verb
 from treadle.server.data.database import Database
 from treadle.server.http.app import ENDPOINTS
@@ -21,12 +21,12 @@ from treadle.server.http.settings import MIB, ServerConfig
 TEXT: Final = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
 
 WHO: Final = {
-    "its owner": Relation.OWNER,
-    "admin of its organization": Relation.ORGANIZATION_ADMIN,
-    "member of its organization": Relation.MEMBER,
-    "anybody, also without a token": Relation.EVERYONE,
-    "support staff": Relation.SUPPORT,
-    "support staff, granted": Relation.GRANTED,
+    "its owner": CallerRelation.OWNER,
+    "admin of its organization": CallerRelation.ORGANIZATION_ADMIN,
+    "member of its organization": CallerRelation.MEMBER,
+    "anybody, also without a token": CallerRelation.EVERYONE,
+    "support staff": CallerRelation.SUPPORT,
+    "support staff, granted": CallerRelation.GRANTED,
 }
 WORDS: Final = {
     "visibility": {Verb.SET_VISIBILITY},
@@ -54,7 +54,7 @@ def test_the_table_of_the_api_is_that_of_the_program() -> None:
 
 
 def test_the_table_of_who_may_do_what_is_that_of_the_program() -> None:
-    said: dict[tuple[Relation, Life], tuple[set[str], set[Verb]]] = {}
+    said: dict[tuple[CallerRelation, DeletionState], tuple[set[str], set[Verb]]] = {}
     for who, visibilities, lives, may in rows("who"):
         verbs: set[Verb] = set()
         for word in may.split(", "):
@@ -62,9 +62,9 @@ def test_the_table_of_who_may_do_what_is_that_of_the_program() -> None:
         known = {"any": {"organization", "private", "public"}}
         seen = known.get(visibilities) or set(visibilities.split(", "))
         for life in lives.split(", "):
-            said[WHO[who], Life(life)] = (seen, verbs)
+            said[WHO[who], DeletionState(life)] = (seen, verbs)
     assert said == {
-        (rule.relation, rule.life): ({*rule.visibilities}, {*rule.verbs}) for rule in RULES
+        (rule.relation, rule.life): ({*rule.visibilities}, {*rule.verbs}) for rule in ACCESS_RULES
     }
 
 

@@ -24,11 +24,13 @@ def test_who_reads_does_not_wait_for_those_who_write(people: People) -> None:
     async def read_beside_a_writer() -> int:
         services = Services(ServerConfig(worker_count=1), people.database, at)
         async with anyio.create_task_group() as group:
-            group.start_soon(lambda: services.work(hold, is_write=True))
+            group.start_soon(lambda: services.run_transaction(hold, is_write=True))
             try:
                 await anyio.to_thread.run_sync(is_held.wait, PATIENCE_S)
                 with anyio.fail_after(PATIENCE_S / 4):
-                    return await services.work(services.newest, is_write=False)
+                    return await services.run_transaction(
+                        services.find_newest_change, is_write=False
+                    )
             finally:
                 may_end.set()
 

@@ -18,17 +18,18 @@ from thread.journals import HEADER, OTHER_ID, PLAIN, fold_of, records_of, write
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import NewShare, SharedThread
-from treadle.core.messages import Message, Native, OpaquePart
+from treadle.core.messages import Message, NativeLayout, OpaquePart
 from treadle.server.accounts import share_links
-from treadle.server.accounts.times import later
-from treadle.server.accounts.tokens import TokenKind, digest, mint
+from treadle.server.accounts.times import shift_time
+from treadle.server.accounts.tokens import TokenKind, generate_token, hash_token
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.data.fold_cache import FOLDS
-from treadle.server.problems import Refusal
+from treadle.server.data.fold_cache import FOLD_CACHE
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.thread.codec import encode_entry
+from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread
 from treadle.thread.facts import (
     Annotated,
     Base,
@@ -38,7 +39,6 @@ from treadle.thread.facts import (
     Shared,
     Visibility,
 )
-from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread
 from treadle.thread.record import Head, encode_batch
 
 BASE_URL: Final = "https://treadle.example"
@@ -47,7 +47,7 @@ BASE_URL: Final = "https://treadle.example"
 def _create(people: People, now: str = "", **new: Any) -> str:
     """Make a link; gives its token."""
     with people.writing(now=now) as context:
-        share = share_links.create(context, THREAD, NewShare(**new), BASE_URL)
+        share = share_links.create_link(context, THREAD, NewShare(**new), BASE_URL)
     assert share.url.startswith(f"{BASE_URL}/share/trs_")
     return share.url.rpartition("/")[2]
 
@@ -55,9 +55,9 @@ def _create(people: People, now: str = "", **new: Any) -> str:
 def _open(people: People, token: str, now: str = "", thread_id: str | None = None) -> Any:
     """What the holder sees, or the code of the refusal; page and JSON agree."""
     with people.reading("", now) as context:
-        seen = _tried(lambda: share_links.opened(context, token, thread_id))
+        seen = _tried(lambda: share_links.open_link(context, token, thread_id))
         if thread_id is None:
-            page = _tried(lambda: share_links.page(context, token))
+            page = _tried(lambda: share_links.render_link_page(context, token))
             assert (
                 page == seen if isinstance(seen, ErrorCode) else page.startswith("<!doctype html>")
             )
@@ -90,7 +90,7 @@ def test_a_link_shows_the_conversation_to_whoever_holds_it(planted: People) -> N
     assert found.messages == document.conversation.messages
     assert _open(planted, token, thread_id=THREAD) == seen
     with planted.reading("") as context:
-        page = share_links.page(context, token)
+        page = share_links.render_link_page(context, token)
     assert page.startswith("<!doctype html>")
     for message in document.conversation.messages:
         assert message.content.partition("\n")[0].partition("\u2028")[0].partition(",")[0] in page
@@ -120,8 +120,8 @@ def test_a_link_tells_nothing_of_the_machine(people: People) -> None:
         plant_records(db, people["owner"], batches)
     token = _create(people)
     with people.reading("") as context:
-        page = share_links.page(context, token)
-        text = msgspec.json.encode(share_links.opened(context, token)).decode()
+        page = share_links.render_link_page(context, token)
+        text = msgspec.json.encode(share_links.open_link(context, token)).decode()
     for shown in (page, text):
         assert "hello there" in shown
         assert [canary for canary in canaries if canary in shown] == []
@@ -134,7 +134,7 @@ def test_what_only_models_read_is_not_shown(people: People) -> None:
             (
                 Message.user("<b>hi</b>"),
                 Message("assistant", "look", (call("a"),),
-                        native=Native("m", (OpaquePart('"canary"'),))),
+                        native=NativeLayout("m", (OpaquePart('"canary"'),))),
                 Message.tool(call("a"), "the & result"),
                 Message.tool(call("lost"), "an answer to nothing"),
                 Message.user("again"),
@@ -153,7 +153,7 @@ def test_what_only_models_read_is_not_shown(people: People) -> None:
             )
     token = _create(people)
     with people.reading("") as context:
-        page = share_links.page(context, token)
+        page = share_links.render_link_page(context, token)
     seen = _open(people, token)
     assert len(seen.content["messages"]) == 5
     for shown in (page, str(seen)):
@@ -171,13 +171,13 @@ def test_a_fork_is_shown_with_what_it_goes_on_from(planted: People) -> None:
     with planted.database.write() as db:
         plant_records(db, planted["owner"], ((header,), (answer("elsewhere"),)))
     with planted.writing() as context:
-        share = share_links.create(context, OTHER_ID, NewShare(), BASE_URL)
+        share = share_links.create_link(context, OTHER_ID, NewShare(), BASE_URL)
     token = share.url.rpartition("/")[2]
     messages = _open(planted, token).content["messages"]
     assert [message["content"] for message in messages] == ["go", "elsewhere"]
     with planted.database.write() as db:
         db.execute(delete(schema.records).where(schema.records.c.thread_id == THREAD))
-    FOLDS.pop(OTHER_ID, Mark(2, _hash_of(planted, OTHER_ID)))
+    FOLD_CACHE.pop(OTHER_ID, Mark(2, _hash_of(planted, OTHER_ID)))
     assert _open(planted, token) is ErrorCode.NOT_FOUND
 
 
@@ -190,23 +190,24 @@ def _hash_of(people: People, thread_id: str) -> str:
 def test_a_link_ends_when_it_says(planted: People) -> None:
     token = _create(planted, expires_at=at(100))
     assert isinstance(_open(planted, token, at(99.999999)), SharedThread)
-    for moment in (at(100), at(101), later(at(), days=900)):
+    for moment in (at(100), at(101), shift_time(at(), days=900)):
         assert _open(planted, token, moment) is ErrorCode.GONE
 
 
 def test_a_link_is_good_for_thirty_days_unless_somebody_says_how_long(planted: People) -> None:
     token = _create(planted)
-    assert isinstance(_open(planted, token, later(at(), days=30, seconds=-1)), SharedThread)
-    assert _open(planted, token, later(at(), days=30)) is ErrorCode.GONE
+    assert isinstance(_open(planted, token, shift_time(at(), days=30, seconds=-1)), SharedThread)
+    assert _open(planted, token, shift_time(at(), days=30)) is ErrorCode.GONE
 
 
 @pytest.mark.parametrize(
-    "text", [at(), at(-1), "", "tomorrow", "2026-12-01T00:00:00", later(at(), days=365, seconds=1)]
+    "text",
+    [at(), at(-1), "", "tomorrow", "2026-12-01T00:00:00", shift_time(at(), days=365, seconds=1)],
 )
 def test_a_link_with_a_time_that_cannot_be_is_not_made(planted: People, text: str) -> None:
     kept = _create(planted)
     with pytest.raises(Refusal) as caught, planted.writing() as context:
-        share_links.create(context, THREAD, NewShare(text), BASE_URL)
+        share_links.create_link(context, THREAD, NewShare(text), BASE_URL)
     assert caught.value.code is ErrorCode.BAD_REQUEST
     assert isinstance(_open(planted, kept), SharedThread), "the one before it still works"
 
@@ -216,7 +217,7 @@ def test_a_new_link_ends_the_one_before_it(planted: People) -> None:
     assert _open(planted, first, at(2)) is ErrorCode.GONE
     assert isinstance(_open(planted, second, at(2)), SharedThread)
     with planted.reading(now=at(2)) as context:
-        found = share_links.links(context, THREAD).shares
+        found = share_links.list_links(context, THREAD).shares
     assert [(link.created_at, link.is_active) for link in found] == [(at(1), True), (at(), False)]
 
 
@@ -225,7 +226,7 @@ def test_of_links_made_at_once_one_works(planted: People, database: Database) ->
 
     def make(db: Connection) -> str:
         context = Context(db, planted["owner"], at())
-        return share_links.create(context, THREAD, NewShare(), BASE_URL).url
+        return share_links.create_link(context, THREAD, NewShare(), BASE_URL).url
 
     def work() -> None:
         barrier.wait()
@@ -245,7 +246,7 @@ def test_a_revoked_link_is_gone_with_the_next_request(planted: People) -> None:
     token = _create(planted)
     for _ in range(2):
         with planted.writing() as context:
-            share_links.revoke(context, THREAD)
+            share_links.revoke_links(context, THREAD)
         assert _open(planted, token) is ErrorCode.GONE
 
 
@@ -269,13 +270,13 @@ def test_a_thread_that_becomes_private_has_no_links_and_may_get_new_ones(planted
 def test_a_link_that_a_wrong_clock_took_for_expired_is_revoked_too(planted: People) -> None:
     for end in (_unshare, _make_private):
         token = _create(planted)
-        end(planted, later(at(), days=40))
+        end(planted, shift_time(at(), days=40))
         assert _open(planted, token) is ErrorCode.GONE, "the clock was put right"
 
 
 def _unshare(people: People, now: str) -> None:
     with people.writing(now=now) as context:
-        share_links.revoke(context, THREAD)
+        share_links.revoke_links(context, THREAD)
 
 
 def _make_private(people: People, now: str) -> None:
@@ -293,7 +294,7 @@ def _by_a_record(people: People, visibility: Visibility) -> None:
         row = context.db.execute(select(schema.threads)).one()
         event = encode_entry(Shared(visibility))[1]
         data, _ = encode_batch(Head(row.version, row.hash, at()), at(), [event])
-        threads.push(context, THREAD, Mark(row.version, row.hash), data)
+        threads.push_records(context, THREAD, Mark(row.version, row.hash), data)
 
 
 def test_a_document_that_becomes_private_has_no_links(people: People) -> None:
@@ -328,7 +329,13 @@ def test_a_link_to_a_thread_that_is_gone_leads_nowhere(planted: People, column: 
 )
 def test_what_is_no_link_leads_nowhere(planted: People, text: str) -> None:
     good = _create(planted)
-    for token in (text, mint(TokenKind.SHARE), mint(TokenKind.ACCESS), digest(good), good[:-1]):
+    for token in (
+        text,
+        generate_token(TokenKind.SHARE),
+        generate_token(TokenKind.ACCESS),
+        hash_token(good),
+        good[:-1],
+    ):
         assert _open(planted, token) is ErrorCode.NOT_FOUND
         assert _open(planted, token, thread_id=THREAD) is ErrorCode.NOT_FOUND
     assert _open(planted, good, thread_id=OTHER_ID) is ErrorCode.NOT_FOUND
@@ -341,14 +348,14 @@ def test_a_link_is_no_token_and_its_holder_nobody(planted: People, database: Dat
     token = _create(planted)
     with database.read() as db:
         with pytest.raises(Refusal):
-            tokens.identify(db, token, at())
+            tokens.identify_caller(db, token, at())
         cells = [
             str(cell)
             for table in schema.metadata.sorted_tables
             for row in db.execute(select(table))
             for cell in row
         ]
-    assert digest(token) in cells
+    assert hash_token(token) in cells
     assert [cell for cell in cells if token[4:47] in cell] == []
 
 
@@ -361,9 +368,11 @@ def test_who_may_not_share_makes_no_link_and_ends_none(planted: People) -> None:
         ("", ErrorCode.UNAUTHORIZED),
     ):
         works = {
-            "create": lambda context: share_links.create(context, THREAD, NewShare(), BASE_URL),
-            "links": lambda context: share_links.links(context, THREAD),
-            "revoke": lambda context: share_links.revoke(context, THREAD),
+            "create": lambda context: share_links.create_link(
+                context, THREAD, NewShare(), BASE_URL
+            ),
+            "links": lambda context: share_links.list_links(context, THREAD),
+            "revoke": lambda context: share_links.revoke_links(context, THREAD),
         }
         if name == "chief":  # may end a link that somebody else has made
             del works["revoke"]
@@ -373,5 +382,5 @@ def test_who_may_not_share_makes_no_link_and_ends_none(planted: People) -> None:
             assert caught.value.code is code
         assert isinstance(_open(planted, token), SharedThread)
     with planted.writing("chief") as context:
-        share_links.revoke(context, THREAD)
+        share_links.revoke_links(context, THREAD)
     assert _open(planted, token) is ErrorCode.GONE

@@ -17,13 +17,13 @@ from server.running import PATIENCE_S, Reply, Running, exchange, read_all, reque
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewToken, ThreadHead
 from treadle.server.accounts import accounts, tokens
-from treadle.server.accounts.access import Life, Place
+from treadle.server.accounts.access import AccessAttributes, DeletionState
 from treadle.server.context import Principal
 from treadle.server.http import services
+from treadle.server.http.change_stream import ChangeListeners, ChangePage
 from treadle.server.http.settings import ServerConfig
-from treadle.server.http.stream import ChangeListeners, Look
-from treadle.server.problems import Refusal
-from treadle.server.threads.news import News, Told
+from treadle.server.refusals import Refusal
+from treadle.server.threads.listener_updates import ChangeNotice, ListenerUpdate
 
 THREAD = "T-0199aa00-0000-7000-8000-00000000000{}"
 
@@ -172,7 +172,7 @@ def test_a_token_that_is_revoked_hears_no_more(server: Running, people: People) 
         made = accounts.make_own_token(context, NewToken("short"))
     listener = Listener(server, made.token)
     with people.writing("owner") as context:
-        tokens.revoke(context, made.id)
+        tokens.revoke_token(context, made.id)
     assert listener.ends()
     listener.close()
 
@@ -289,31 +289,33 @@ def test_support_hears_of_what_it_was_let_into(server: Running, people: People) 
 
 HEAD = ThreadHead(THREAD.format(1), 1, "0" * 32, 1)
 CALLER = Principal(user_id=1, user="owner", organization_id=1, token_id=1)
-PUBLIC = Place(2, 2, "public", Life.LIVE)
+PUBLIC = AccessAttributes(2, 2, "public", DeletionState.LIVE)
 
 
-async def first_event(changes: ChangeListeners, read: Callable[[int], Awaitable[Look]]) -> bytes:
+async def first_event(
+    changes: ChangeListeners, read: Callable[[int], Awaitable[ChangePage]]
+) -> bytes:
     """What a listener hears first that is no sign of life."""
     gone = asyncio.get_running_loop().create_future()
-    with changes.listener(CALLER) as listener:
-        async for text in changes.events(listener, 0, read, gone):
+    with changes.add_listener(CALLER) as listener:
+        async for text in changes.stream_events(listener, 0, read, gone):
             if b"data: " in text:
                 return text
     return b""
 
 
-async def nothing_yet(after: int) -> Look:
-    return Look((), after)
+async def nothing_yet(after: int) -> ChangePage:
+    return ChangePage((), after)
 
 
 def test_a_look_that_fails_is_not_the_last_one() -> None:
     failures = [ValueError("a fault"), Refusal(ErrorCode.UNAVAILABLE, "away"), None]
 
-    async def look(after: int | None, token_ids: Collection[int]) -> News:
+    async def look(after: int | None, token_ids: Collection[int]) -> ListenerUpdate:
         if (failure := failures.pop(0) if failures else None) is not None:
             raise failure
-        told = () if after is None else (Told(HEAD, HEAD.thread, PUBLIC),)
-        return News(len(told), told, 0, frozenset(token_ids), {1: CALLER})
+        told = () if after is None else (ChangeNotice(HEAD, HEAD.thread, PUBLIC),)
+        return ListenerUpdate(len(told), told, 0, frozenset(token_ids), {1: CALLER})
 
     changes = ChangeListeners(ServerConfig(poll_time_s=0.01), look)
     assert b"id: 1" in asyncio.run(first_event(changes, nothing_yet))
@@ -322,14 +324,18 @@ def test_a_look_that_fails_is_not_the_last_one() -> None:
 def test_who_is_behind_what_is_kept_reads_it_from_the_database() -> None:
     asked: list[int] = []
 
-    async def look(after: int | None, token_ids: Collection[int]) -> News:
+    async def look(after: int | None, token_ids: Collection[int]) -> ListenerUpdate:
         floor = 0 if after is None else 5000  # more was written than one look brings
-        told = (Told(structs.replace(HEAD, change=5001), HEAD.thread, PUBLIC),) if floor else ()
-        return News(floor + len(told), told, floor, frozenset(token_ids), {1: CALLER})
+        told = (
+            (ChangeNotice(structs.replace(HEAD, change=5001), HEAD.thread, PUBLIC),)
+            if floor
+            else ()
+        )
+        return ListenerUpdate(floor + len(told), told, floor, frozenset(token_ids), {1: CALLER})
 
-    async def read(after: int) -> Look:
+    async def read(after: int) -> ChangePage:
         asked.append(after)
-        return Look((HEAD,) if len(asked) == 2 else (), after)
+        return ChangePage((HEAD,) if len(asked) == 2 else (), after)
 
     changes = ChangeListeners(ServerConfig(poll_time_s=0.01), look)
     assert b"id: 1" in asyncio.run(first_event(changes, read))

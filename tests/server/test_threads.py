@@ -20,8 +20,8 @@ from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.server.accounts import share_links, support
 from treadle.server.data import schema
-from treadle.server.data.fold_cache import FOLDS
-from treadle.server.problems import Refusal
+from treadle.server.data.fold_cache import FOLD_CACHE
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.thread.facts import Annotated, Scrubbed, Shared
 from treadle.thread.record import Head
@@ -55,7 +55,7 @@ def test_visibility_is_a_record_that_clients_pull(people: People) -> None:
 def test_a_clock_that_stands_behind_the_thread_is_held_at_its_last_time(people: People) -> None:
     push(people, chain())
     with people.writing(now="2020-01-01T00:00:00.000000Z") as context:
-        threads.delete(context, ID, None)
+        threads.delete_thread(context, ID, None)
     times = [record.at for record in rows_of(people, schema.records)]
     assert times == sorted(times)
 
@@ -64,18 +64,18 @@ def test_delete_and_restore_are_records_too(people: People) -> None:
     one = chain()
     push(people, one)
     with people.writing() as context:
-        gone = threads.delete(context, ID, one.head.seq)
-        assert threads.delete(context, ID, None) == gone
+        gone = threads.delete_thread(context, ID, one.head.seq)
+        assert threads.delete_thread(context, ID, None) == gone
     assert (gone.version, gone.is_deleted) == (one.head.seq + 1, True)
     with people.reading() as context, pytest.raises(Refusal):
-        threads.document(context, ID)
+        threads.read_document(context, ID)
     with people.writing() as context:
-        back = threads.restore(context, ID, mark_of(gone))
+        back = threads.restore_thread(context, ID, mark_of(gone))
     assert (back.version, back.is_deleted) == (one.head.seq + 2, False)
     assert event_types(kept(people, ID))[-2:] == ["trashed", "restored"]
     with people.reading() as context:
-        assert threads.head(context, ID) == back
-        assert threads.document(context, ID)[0] == mark_of(back)
+        assert threads.read_head(context, ID) == back
+        assert threads.read_document(context, ID)[0] == mark_of(back)
 
 
 def test_purged_means_gone_and_the_owner_may_begin_again(people: People) -> None:
@@ -85,17 +85,17 @@ def test_purged_means_gone_and_the_owner_may_begin_again(people: People) -> None
     name = sha256(blob).hexdigest()
     with people.writing() as context:
         threads.put_blob(context, ID, name, blob)
-        head = threads.purge(context, ID)
-        assert threads.purge(context, ID) == head
+        head = threads.purge_thread(context, ID)
+        assert threads.purge_thread(context, ID) == head
     assert (head.version, head.is_purged, head.is_deleted) == (0, True, False)
     for table in (schema.records, schema.documents, schema.blobs, schema.thread_commits):
         assert rows_of(people, table) == []
-    for read in (threads.head, threads.document):
+    for read in (threads.read_head, threads.read_document):
         with people.reading() as context, pytest.raises(Refusal) as caught:
             read(context, ID)
         assert caught.value.code is ErrorCode.NOT_FOUND
     with people.reading() as context:
-        assert threads.heads(context).heads == (head,)
+        assert threads.list_heads(context).heads == (head,)
     with pytest.raises(Refusal) as caught:
         push(people, one, one.upto(3).mark)
     assert caught.value.problem.server_version == 0
@@ -128,13 +128,13 @@ def test_a_scrubbed_chain_takes_the_place_of_the_old_one(people: People) -> None
     push(people, one)
     new = scrubbed(one)
     with people.writing() as context:
-        head = threads.replace_all(context, ID, one.mark, new.data)
-        again = threads.replace_all(context, ID, one.mark, new.data)
+        head = threads.replace_records(context, ID, one.mark, new.data)
+        again = threads.replace_records(context, ID, one.mark, new.data)
     assert mark_of(head) == mark_of(again) == new.mark
     assert kept(people, ID) == new.data
     assert event_types(new.data)[-1] == "scrubbed"
     with people.reading() as context:
-        assert SECRET.encode() not in threads.document(context, ID)[1]
+        assert SECRET.encode() not in threads.read_document(context, ID)[1]
     everything = [rows_of(people, table) for table in schema.metadata.sorted_tables]
     assert SECRET not in repr(everything)
     push(people, new.more((said("on"),)), new.mark)
@@ -152,9 +152,9 @@ def test_what_was_removed_is_in_no_byte_of_the_files(
     assert SECRET.encode() in stored(people, fast_place)
     with people.writing() as context:
         if way == "replaced":
-            threads.replace_all(context, ID, one.mark, scrubbed(one).data)
+            threads.replace_records(context, ID, one.mark, scrubbed(one).data)
         else:
-            threads.purge(context, ID)
+            threads.purge_thread(context, ID)
     assert b"hunter2" not in stored(people, fast_place)
 
 
@@ -182,7 +182,7 @@ def test_only_a_scrub_replaces_and_only_what_is_here(people: People) -> None:
     )
     for base, journal, name, code in cases:
         with people.writing(name) as context, pytest.raises(Refusal) as caught:
-            threads.replace_all(context, ID, base, journal.data)
+            threads.replace_records(context, ID, base, journal.data)
         assert caught.value.code is code
     assert kept(people, ID) == one.data
 
@@ -201,11 +201,11 @@ def test_large_outputs_that_no_record_names_any_more_go_with_a_scrub(people: Peo
         for name, blob in zip(names, blobs, strict=True):
             assert threads.put_blob(context, ID, name, blob)
             assert not threads.put_blob(context, ID, name, blob)
-        threads.replace_all(context, ID, one.mark, new.data)
+        threads.replace_records(context, ID, one.mark, new.data)
     with people.reading() as context:
         assert threads.get_blob(context, ID, names[0]) == blobs[0]
-        assert threads.has_blob(context, ID, names[0]) == len(blobs[0])
-        assert threads.has_blob(context, ID, names[1]) is None
+        assert threads.find_blob_size(context, ID, names[0]) == len(blobs[0])
+        assert threads.find_blob_size(context, ID, names[1]) is None
         with pytest.raises(Refusal):
             threads.get_blob(context, ID, names[1])
 
@@ -229,15 +229,15 @@ def test_heads_are_those_of_ones_own_threads_and_each_once(people: People) -> No
     one = chain(2)
     last = push(people, one, one.upto(3).mark)
     with people.reading() as context:
-        first = threads.heads(context, 0, 2)
-        rest = threads.heads(context, first.change, 10)
+        first = threads.list_heads(context, 0, 2)
+        rest = threads.list_heads(context, first.change, 10)
     found = [head.thread for head in (*first.heads, *rest.heads)]
     assert found == [thread_id(number) for number in (1, 3, 4, 5, 2)]
     assert (first.is_last, rest.is_last) == (False, True)
     assert rest.change == last.change
     with people.reading() as context:
-        assert threads.heads(context, last.change).heads == ()
-        assert threads.newest_change(context) == last.change
+        assert threads.list_heads(context, last.change).heads == ()
+        assert threads.find_newest_change(context) == last.change
 
 
 def test_who_knows_of_more_changes_than_there_are_hears_all_from_the_beginning(
@@ -245,8 +245,8 @@ def test_who_knows_of_more_changes_than_there_are_hears_all_from_the_beginning(
 ) -> None:
     head = push(people, chain())  # as after a backup was put back
     with people.reading() as context:
-        found = threads.heads(context, head.change + 50)
-        assert threads.heads(context, head.change).is_reset is False
+        found = threads.list_heads(context, head.change + 50)
+        assert threads.list_heads(context, head.change).is_reset is False
     assert (found.heads, found.change, found.is_last) == ((head,), head.change, True)
     assert found.is_reset
 
@@ -254,20 +254,20 @@ def test_who_knows_of_more_changes_than_there_are_hears_all_from_the_beginning(
 def test_a_change_that_is_another_one_now_is_noticed_by_its_stamp(people: People) -> None:
     """An older backup was put back, and others have gone on until the number was reached again."""
     with people.reading() as context:
-        empty = threads.heads(context)
-        assert threads.heads(context, empty.change, stamp=empty.stamp) == empty
+        empty = threads.list_heads(context)
+        assert threads.list_heads(context, empty.change, stamp=empty.stamp) == empty
     one = chain()
     head = push(people, one)
     with people.reading() as context:
-        told = threads.heads(context)
-        same = threads.heads(context, told.change, stamp=told.stamp)
+        told = threads.list_heads(context)
+        same = threads.list_heads(context, told.change, stamp=told.stamp)
     assert (same.heads, same.change, same.stamp, same.is_reset) == ((), 1, told.stamp, False)
     with people.writing() as context:
         rows = schema.changes
         context.db.execute(rows.update().values(thread_id=thread_id(9)))
     with people.reading() as context:
-        found = threads.heads(context, told.change, stamp=told.stamp)
-        assert threads.heads(context, found.change, stamp=found.stamp).is_reset is False
+        found = threads.list_heads(context, told.change, stamp=told.stamp)
+        assert threads.list_heads(context, found.change, stamp=found.stamp).is_reset is False
     assert (found.heads, found.is_reset) == ((head,), True)
     assert found.stamp not in (told.stamp, "")
 
@@ -277,16 +277,16 @@ def test_heads_are_of_threads_of_records_alone(people: People) -> None:
     with people.writing() as context:
         plant(context.db, thread_id(2), people["owner"], kind="document", version=1, change=2)
     with people.reading() as context:
-        assert threads.heads(context).heads == (head,)
+        assert threads.list_heads(context).heads == (head,)
 
 
 def test_the_owner_alone_hears_of_what_is_gone(people: People) -> None:
     push(people, chain())
     with people.writing() as context:
-        threads.purge(context, ID)
+        threads.purge_thread(context, ID)
     for name, count in (("owner", 2), ("member", 0)):
         with people.reading(name) as context:
-            assert len(threads.changes(context)) == count
+            assert len(threads.list_changes(context)) == count
 
 
 def said_to_support() -> Chain:
@@ -296,7 +296,7 @@ def said_to_support() -> Chain:
 def is_open_to_support(people: People) -> bool:
     with people.reading("support") as context:
         try:
-            threads.head(context, ID)
+            threads.read_head(context, ID)
         except Refusal:
             return False
     return True
@@ -311,20 +311,20 @@ def test_a_scrub_shows_support_out_and_never_in_again(people: People) -> None:
     push(people, one)
     assert is_open_to_support(people)
     with people.writing() as context:
-        support.end(context, ID)  # as when the days are over
+        support.end_access(context, ID)  # as when the days are over
     again = scrubbed_of(one)
     with people.writing() as context:
-        threads.replace_all(context, ID, one.mark, again.data)
+        threads.replace_records(context, ID, one.mark, again.data)
     assert not is_open_to_support(people)
     with people.writing() as context:
-        support.grant(context, ID)
+        support.grant_access(context, ID)
     kept_open = scrubbed_of(again)
     with people.writing() as context:
-        threads.replace_all(context, ID, again.mark, kept_open.data)
+        threads.replace_records(context, ID, again.mark, kept_open.data)
     assert is_open_to_support(people)
     ended = scrubbed_of(kept_open, Shared(with_support=False))
     with people.writing() as context:
-        threads.replace_all(context, ID, kept_open.mark, ended.data)
+        threads.replace_records(context, ID, kept_open.mark, ended.data)
     assert not is_open_to_support(people)
 
 
@@ -332,10 +332,10 @@ def test_a_scrub_that_makes_a_thread_private_ends_its_links(people: People) -> N
     one = chain(1, [(Shared("public"),)])
     push(people, one)
     with people.writing() as context:
-        share_links.create(context, ID, NewShare(), "https://treadle.example")
+        share_links.create_link(context, ID, NewShare(), "https://treadle.example")
     new = scrubbed_of(one, Shared("private"))
     with people.writing() as context:
-        threads.replace_all(context, ID, one.mark, new.data)
+        threads.replace_records(context, ID, one.mark, new.data)
     assert row(people, schema.shares).revoked_at is not None
 
 
@@ -343,7 +343,7 @@ def test_a_thread_that_comes_again_after_a_purge_is_closed_to_support(people: Pe
     one = said_to_support()
     push(people, one)
     with people.writing() as context:
-        threads.purge(context, ID)
+        threads.purge_thread(context, ID)
     assert rows_of(people, schema.support_access) == []
     push(people, one)
     assert not is_open_to_support(people)
@@ -354,11 +354,11 @@ def test_a_scrubbed_or_purged_thread_is_not_in_memory_any_more(people: People) -
     one = with_secret()
     push(people, one)
     with people.writing() as context:
-        threads.replace_all(context, ID, one.mark, scrubbed(one).data)
-    assert FOLDS.pop(ID, one.mark) is None
+        threads.replace_records(context, ID, one.mark, scrubbed(one).data)
+    assert FOLD_CACHE.pop(ID, one.mark) is None
     with people.writing() as context:
-        threads.purge(context, ID)
-    assert FOLDS.pop(ID, scrubbed(one).mark) is None
+        threads.purge_thread(context, ID)
+    assert FOLD_CACHE.pop(ID, scrubbed(one).mark) is None
 
 
 def test_the_end_of_support_is_said_in_the_thread_once(people: People) -> None:
@@ -366,14 +366,14 @@ def test_the_end_of_support_is_said_in_the_thread_once(people: People) -> None:
     push(people, one)
     for _ in range(2):
         with people.writing() as context:
-            assert threads.end_support(context, ID).status == "none"
+            assert threads.end_support_access(context, ID).status == "none"
     assert event_types(kept(people, ID))[one.head.seq :] == ["shared"]
     assert row(people, schema.threads).version == one.head.seq + 1
     assert not is_open_to_support(people)
     push(people, chain(2))
     with people.writing() as context:
-        support.grant(context, thread_id(2))
-        threads.end_support(context, thread_id(2))
+        support.grant_access(context, thread_id(2))
+        threads.end_support_access(context, thread_id(2))
     assert kept(people, thread_id(2)) == chain(2).data, "it has never said otherwise"
 
 
@@ -382,12 +382,12 @@ def test_changes_are_told_in_order_to_those_who_may_see_the_thread(people: Peopl
     push(people, chain(2, [(Shared("private"),)]))
     push(people, chain(3, [(Shared("public"),)]))
     with people.writing() as context:
-        threads.delete(context, thread_id(1), None)
+        threads.delete_thread(context, thread_id(1), None)
     seen = {}
     for name in ("owner", "member", "outsider"):
         with people.reading(name) as context:
-            seen[name] = [head.change for head in threads.changes(context)]
-            assert [head.change for head in threads.changes(context, 2)] == [
+            seen[name] = [head.change for head in threads.list_changes(context)]
+            assert [head.change for head in threads.list_changes(context, 2)] == [
                 change for change in seen[name] if change > 2
             ]
     assert seen == {"owner": [1, 2, 3, 4], "member": [3], "outsider": [3]}
@@ -395,7 +395,7 @@ def test_changes_are_told_in_order_to_those_who_may_see_the_thread(people: Peopl
 
 @pytest.mark.parametrize(("after", "limit"), [(-1, 1), (2**63, 1), (0, 0), (0, 1001)])
 def test_numbers_out_of_bounds_are_refused(people: People, after: int, limit: int) -> None:
-    for read in (threads.heads, threads.changes):
+    for read in (threads.list_heads, threads.list_changes):
         with people.reading() as context, pytest.raises(Refusal) as caught:
             read(context, after, limit)
         assert caught.value.code is ErrorCode.BAD_REQUEST
@@ -405,12 +405,12 @@ def test_the_fold_in_memory_follows_what_others_have_written(people: People) -> 
     """As if another process had: it finds nothing at the new mark, and reads it."""
     one = chain()
     push(people, one)
-    held = FOLDS.pop(ID, one.mark)
+    held = FOLD_CACHE.pop(ID, one.mark)
     assert held is not None
     longer = one.more((said("by another process"),))
     push(people, longer, one.mark)
-    FOLDS.clear()
-    FOLDS.put(held)
+    FOLD_CACHE.clear()
+    FOLD_CACHE.put(held)
     with people.reading() as context:
-        assert threads.document(context, ID)[0] == longer.mark
-    assert FOLDS.pop(ID, GENESIS) is None
+        assert threads.read_document(context, ID)[0] == longer.mark
+    assert FOLD_CACHE.pop(ID, GENESIS) is None

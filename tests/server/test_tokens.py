@@ -13,16 +13,22 @@ from sqlalchemy import insert, select
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
 from treadle.server.accounts import tokens
-from treadle.server.accounts.times import later
-from treadle.server.accounts.tokens import TokenKind, Uses, digest, is_well_formed, mint
-from treadle.server.context import ANYBODY
+from treadle.server.accounts.times import shift_time
+from treadle.server.accounts.tokens import (
+    TokenKind,
+    TokenUses,
+    generate_token,
+    hash_token,
+    is_well_formed,
+)
+from treadle.server.context import ANONYMOUS
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 
 def test_a_token_has_256_random_bits_and_a_checksum() -> None:
-    found = {mint(TokenKind.ACCESS) for _ in range(1000)}
+    found = {generate_token(TokenKind.ACCESS) for _ in range(1000)}
     assert len(found) == 1000
     assert {len(token) for token in found} == {4 + 43 + 6}
     assert all(is_well_formed(token, TokenKind.ACCESS) for token in found)
@@ -33,10 +39,10 @@ def test_a_token_has_256_random_bits_and_a_checksum() -> None:
 
 
 def test_a_link_token_is_no_access_token_and_the_other_way_round() -> None:
-    assert is_well_formed(mint(TokenKind.SHARE), TokenKind.SHARE)
-    assert not is_well_formed(mint(TokenKind.SHARE), TokenKind.ACCESS)
-    assert not is_well_formed(mint(TokenKind.ACCESS), TokenKind.SHARE)
-    changed = "trs_" + mint(TokenKind.ACCESS)[4:]
+    assert is_well_formed(generate_token(TokenKind.SHARE), TokenKind.SHARE)
+    assert not is_well_formed(generate_token(TokenKind.SHARE), TokenKind.ACCESS)
+    assert not is_well_formed(generate_token(TokenKind.ACCESS), TokenKind.SHARE)
+    changed = "trs_" + generate_token(TokenKind.ACCESS)[4:]
     assert is_well_formed(changed, TokenKind.SHARE), "the prefix is not what the checksum is of"
 
 
@@ -46,7 +52,7 @@ def test_the_checksum_is_the_one_that_scanners_compute() -> None:
 
 
 def test_a_mistyped_token_is_noticed_without_a_database() -> None:
-    token = mint(TokenKind.ACCESS)
+    token = generate_token(TokenKind.ACCESS)
     for place in range(len(token)):
         for char in "0Az_ \n\0é":
             changed = token[:place] + char + token[place + 1 :]
@@ -66,7 +72,7 @@ def test_a_token_is_its_user_with_all_he_is(people: People, database: Database) 
     for name, principal in people.principals.items():
         token = people.token(name)
         with database.read() as db:
-            found = tokens.identify(db, token, at(1))
+            found = tokens.identify_caller(db, token, at(1))
         assert (found.user_id, found.user, found.organization) == (
             principal.user_id,
             name,
@@ -83,16 +89,16 @@ def test_a_token_is_its_user_with_all_he_is(people: People, database: Database) 
 
 def test_no_token_is_anybody(database: Database) -> None:
     with database.read() as db:
-        assert tokens.identify(db, None, at()) == ANYBODY
+        assert tokens.identify_caller(db, None, at()) == ANONYMOUS
 
 
 @pytest.mark.parametrize("text", ["", " ", "\ud800", "\0", "trd_", "é" * 53, "x" * 100_000])
 def test_what_is_no_token_is_refused_like_a_wrong_one(database: Database, text: str) -> None:
     with database.read() as db:
         with pytest.raises(Refusal) as garbage:
-            tokens.identify(db, text, at())
+            tokens.identify_caller(db, text, at())
         with pytest.raises(Refusal) as wrong:
-            tokens.identify(db, mint(TokenKind.ACCESS), at())
+            tokens.identify_caller(db, generate_token(TokenKind.ACCESS), at())
     assert garbage.value.code is ErrorCode.UNAUTHORIZED
     assert garbage.value.problem == wrong.value.problem
 
@@ -103,15 +109,15 @@ def test_a_revoked_token_is_refused_by_the_next_transaction(
     token = people.token("owner")
     other = people.token("owner")
     with database.read() as db:
-        token_id = tokens.identify(db, token, at()).token_id
+        token_id = tokens.identify_caller(db, token, at()).token_id
     assert token_id is not None
     with people.writing("admin") as context:
-        tokens.revoke(context, token_id)
-        tokens.revoke(context, token_id)
+        tokens.revoke_token(context, token_id)
+        tokens.revoke_token(context, token_id)
     with database.read() as db:
         with pytest.raises(Refusal):
-            tokens.identify(db, token, at())
-        assert tokens.identify(db, other, at()).user == "owner"
+            tokens.identify_caller(db, token, at())
+        assert tokens.identify_caller(db, other, at()).user == "owner"
 
 
 def test_the_database_holds_no_token_that_can_be_used(
@@ -124,24 +130,24 @@ def test_the_database_holds_no_token_that_can_be_used(
     with database.read() as db:
         for table in schema.metadata.sorted_tables:
             kept += [str(cell) for row in db.execute(select(table)) for cell in row]
-    assert all(digest(token) in kept for token in made)
+    assert all(hash_token(token) in kept for token in made)
     text = "\n".join(kept)
     assert [canary for canary in canaries if canary in text] == []
     if database.dialect == "sqlite":
         path = Path(database_url.removeprefix("sqlite:///"))
         data = b"".join(file.read_bytes() for file in path.parent.glob(path.name + "*"))
-        assert digest(made[0]).encode() in data
+        assert hash_token(made[0]).encode() in data
         assert [canary for canary in canaries if canary.encode() in data] == []
 
 
 def test_a_use_is_noted_once_a_minute(people: People, database: Database) -> None:
     token = people.token("owner")
     with database.read() as db:
-        caller = tokens.identify(db, token, at())
-    uses, seconds = Uses(), (0, 0, 1, 59, 59.999999, 60, 61, 119, 120, 30, 31)
-    noted = [second for second in seconds if uses.is_due(caller, at(second))]
+        caller = tokens.identify_caller(db, token, at())
+    uses, seconds = TokenUses(), (0, 0, 1, 59, 59.999999, 60, 61, 119, 120, 30, 31)
+    noted = [second for second in seconds if uses.mark_if_due(caller, at(second))]
     assert noted == [0, 60, 120, 30], "a clock that was set back does not end it"
-    assert not uses.is_due(ANYBODY, at())
+    assert not uses.mark_if_due(ANONYMOUS, at())
 
 
 def test_another_process_that_was_faster_is_not_overwritten(
@@ -151,7 +157,7 @@ def test_another_process_that_was_faster_is_not_overwritten(
     for second, expected in ((0, 0), (30, 0), (59, 0), (60, 60), (61, 60), (200, 200)):
         with database.write() as db:
             token_id = db.execute(select(schema.tokens.c.id)).scalar_one()
-            tokens.note_use(db, token_id, at(second))
+            tokens.record_use(db, token_id, at(second))
             found = db.execute(select(schema.tokens.c.last_used_at)).scalar_one()
         assert found == at(expected)
 
@@ -163,14 +169,14 @@ def test_a_user_has_so_many_good_tokens_and_no_more(people: People) -> None:
         row = {"user_id": user_id, "name": "x", "created_at": at(), "expires_at": at(10)}
         rows = [{**row, "hash": str(n)} for n in range(tokens.LIVE_COUNT_MAX - 1)]
         context.db.execute(insert(schema.tokens), rows)
-        last = tokens.make(context, user_id, "last")
+        last = tokens.make_token(context, user_id, "last")
         with pytest.raises(Refusal) as caught:
-            tokens.make(context, user_id, "more")
+            tokens.make_token(context, user_id, "more")
         assert "revoke" in caught.value.problem.hint
-        tokens.revoke(context, last.id)
-        tokens.make(context, user_id, "instead")
+        tokens.revoke_token(context, last.id)
+        tokens.make_token(context, user_id, "instead")
     with people.writing(now=at(10)) as context:
-        tokens.make(context, user_id, "when the others are over")
+        tokens.make_token(context, user_id, "when the others are over")
 
 
 def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:
@@ -180,10 +186,10 @@ def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:
     held = People(people.database, {**people.principals, "owner": limited})
     for wanted, expected in ((None, at(100)), (at(101), at(100)), (at(50), at(50))):
         with held.writing() as context:
-            made = tokens.make(context, limited.user_id or 0, "t", wanted)
+            made = tokens.make_token(context, limited.user_id or 0, "t", wanted)
         assert made.expires_at == expected
     with people.writing() as context:
-        assert tokens.make(context, limited.user_id or 0, "t").expires_at is None
+        assert tokens.make_token(context, limited.user_id or 0, "t").expires_at is None
 
 
 @pytest.mark.parametrize(
@@ -193,13 +199,13 @@ def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:
 )  # fmt: skip
 def test_a_time_that_is_none_or_is_over_makes_no_token(people: People, text: str) -> None:
     with people.writing() as context, pytest.raises(Refusal) as caught:
-        tokens.make(context, people["owner"].user_id or 0, "t", text)
+        tokens.make_token(context, people["owner"].user_id or 0, "t", text)
     assert caught.value.code is ErrorCode.BAD_REQUEST
 
 
 def test_a_time_is_kept_in_the_form_of_records_whatever_its_zone(people: People) -> None:
     for text in ("2026-11-21T09:15:01+01:00", "2026-11-21T08:15:01Z", "2026-11-21t08:15:01.0z"):
         with people.writing() as context:
-            made = tokens.make(context, people["owner"].user_id or 0, "t", text)
+            made = tokens.make_token(context, people["owner"].user_id or 0, "t", text)
         assert made.expires_at == at(1)
-    assert later(at(), days=1, seconds=-86400) == at()
+    assert shift_time(at(), days=1, seconds=-86400) == at()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.problems import Refusal
-from treadle.server.threads.validation import DEPTH_MAX, check_json
+from treadle.server.refusals import Refusal
+from treadle.server.threads.json_validation import DEPTH_MAX, check_json
 
 VALUES = st.recursive(
     st.none()

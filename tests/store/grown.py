@@ -42,13 +42,13 @@ from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
     CustomState,
     Graph,
-    Logged,
     MemoryChanges,
     StateCompleted,
     StateFailed,
     TaskGiven,
     TaskResumed,
     TimeRanOut,
+    TraceLine,
 )
 from treadle.core.tools import (
     BlobRef,
@@ -262,7 +262,7 @@ WRITTEN: Final = MemoryChanges(
 CLEARED: Final = MemoryChanges(
     current_tool_call=None, pending_tool_calls=(), last_observation=None, error=None, extra={}
 )
-LOGGED: Final = (Logged("COUNTED", "4 lines"), Logged("SEEN", "", "Elsewhere"))
+LOGGED: Final = (TraceLine("COUNTED", "4 lines"), TraceLine("SEEN", "", "Elsewhere"))
 COST: Final = Usage(100, 20, False, 60, 30, 0, Decimal("0.00123"))
 
 PARKED: Final = Golden(

@@ -38,8 +38,8 @@ from treadle.core.events import (
     ToolUncertain,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
-from treadle.core.messages import CallPart, Message, Native, OpaquePart, TextPart
-from treadle.core.task.events import TASK_EVENTS, CustomState, Graph, Logged, MemoryChanges
+from treadle.core.messages import CallPart, Message, NativeLayout, OpaquePart, TextPart
+from treadle.core.task.events import TASK_EVENTS, CustomState, Graph, MemoryChanges, TraceLine
 from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.tools import (
     BlobRef,
@@ -96,7 +96,9 @@ THINKING = '{"type":"thinking","thinking":"hm \\u2028","signature":"c2ln+/=="}'
 LAYOUT = (OpaquePart(THINKING), TextPart(4), TextPart(2), CallPart())
 SPENT = Usage(100, 20, False, 60, 30, 15, Decimal("0.00123"))
 THOUGHT = LlmResponse(
-    Message("assistant", "so, ok", (call("b", "edit"),), native=Native("anthropic:m#0f", LAYOUT)),
+    Message(
+        "assistant", "so, ok", (call("b", "edit"),), native=NativeLayout("anthropic:m#0f", LAYOUT)
+    ),
     SPENT,
     "tool_calls",
 )
@@ -160,9 +162,9 @@ THREADS: tuple[Golden, ...] = (
 
 
 TAGGED = (*DURABLE, *TASK_EVENTS, *Fact.__args__, *Policy.__args__, *Decision.__args__)
-PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, Native, BlobRef)
+PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, NativeLayout, BlobRef)
 PLAIN_OF_YEARS = (Base, View, Compaction)
-PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, MemoryChanges, Logged)
+PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, MemoryChanges, TraceLine)
 
 
 def check_whole(stored: bytes) -> None:

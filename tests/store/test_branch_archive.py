@@ -21,7 +21,7 @@ from treadle.store.upkeep.disk_usage import measure_disk_usage
 from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.store.upkeep.text_scan import TextScanner
 from treadle.thread.facts import Annotated
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 from treadle.thread.scrub import RecordChange
 
 
@@ -101,5 +101,5 @@ def test_nothing_is_changed_by_what_does_not_follow(shelf: Shelf) -> None:
         pytest.raises(Exception, match="another thread"),
     ):
         replace_journal(shelf.store, found, shelf.journal(other).read_bytes())
-    assert scan(shelf.journal(thread).read_bytes()).head.seq == 5
+    assert scan_journal(shelf.journal(thread).read_bytes()).head.seq == 5
     assert not shelf.store.adopted.is_foreign(thread)

@@ -10,7 +10,7 @@ from core.samples import said
 from store.shelf import CREATOR, TURN, Shelf, fill
 from thread.journals import at
 from treadle.thread.facts import Recovered
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 YESTERDAY = "2026-11-20T08:15:30.000000Z"
 IN_TEN_YEARS = "2036-11-21T08:15:30.000000Z"
@@ -33,7 +33,7 @@ def test_a_clock_that_jumps_at_any_write_changes_no_order(
     writer.close()
     found = shelf.store.scan(writer.thread_id)
     assert [record.seq for record in found.records] == list(range(1, 14))
-    assert found.condition is Condition.CLEAN
+    assert found.condition is JournalCondition.CLEAN
     seen = [record.at for record in found.records]
     assert seen == sorted(seen)
     shelf.snapshot(writer.thread_id).unlink()

@@ -15,7 +15,7 @@ from store.shelf import CREATOR, Shelf, fill
 from treadle.errors import DamagedJournalError, UnknownThreadError
 from treadle.store.thread_follower import KNOWN_COUNT_MAX, JournalChange, ThreadFollower
 from treadle.thread.facts import Recovered
-from treadle.thread.record import Head, Record, encode_batch, scan
+from treadle.thread.record import Head, Record, encode_batch, scan_journal
 
 
 def news(follower: ThreadFollower) -> list[int | JournalChange]:
@@ -244,4 +244,4 @@ def test_whenever_one_looks_each_record_comes_once_and_in_order(
         for _ in range(random.randint(0, 2)):
             seen += news(follower)
     seen += news(follower)
-    assert seen == [record.seq for record in scan(whole).records]
+    assert seen == [record.seq for record in scan_journal(whole).records]

@@ -22,7 +22,7 @@ from treadle.thread.chat_state import KIND_OF_STATE
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
 from treadle.thread.fold import CHAT, TASK, ThreadFold
-from treadle.thread.record import Condition, Head, Record, encode_batch, scan
+from treadle.thread.record import Head, JournalCondition, Record, encode_batch, scan_journal
 from treadle.thread.snapshot import decode_snapshot, restore_fold
 
 FORMAT_1 = Path(__file__).parent.parent / "golden" / "format-1"
@@ -98,7 +98,7 @@ def test_a_golden_thread_folds_to_what_it_folded_to_then(
         old_shelf.snapshot(thread_id).unlink()
     loaded = old_shelf.store.load(thread_id)
     told = EXPECTED[thread_id]
-    assert (loaded.condition, loaded.problem) == (Condition.CLEAN, "")
+    assert (loaded.condition, loaded.problem) == (JournalCondition.CLEAN, "")
     is_complete = "turn_usage" in json.loads((FORMAT_1 / f"{thread_id}.json").read_bytes())
     is_usable = is_complete or told["state"] == "waiting_for_user_input"
     assert (loaded.snapshot_head.seq > 0) == (with_snapshot and is_usable)
@@ -134,7 +134,7 @@ def test_a_golden_thread_can_be_gone_on_with(old_shelf: Shelf, thread_id: str) -
     writer.close()
     after = old_shelf.journal(thread_id).read_bytes()
     assert after.startswith(before)
-    assert scan(after).condition is Condition.CLEAN
+    assert scan_journal(after).condition is JournalCondition.CLEAN
     old_shelf.snapshot(thread_id).unlink()
     assert old_shelf.store.load(thread_id).fold.document() == document
 
@@ -143,7 +143,7 @@ def test_a_golden_thread_can_be_gone_on_with(old_shelf: Shelf, thread_id: str) -
 def test_the_same_entries_written_today_are_the_same_bytes(thread_id: str) -> None:
     """If this fails, the format has changed: undo that, or make it a new format version."""
     batches: list[list[Record]] = []
-    records = scan(journal(thread_id)).records
+    records = scan_journal(journal(thread_id)).records
     for line, record in zip(journal(thread_id).splitlines(), records, strict=True):
         if "batch" in json.loads(line):
             batches[-1].append(record)
@@ -162,7 +162,7 @@ def test_a_golden_fork_has_the_history_of_its_base_by_reference(old_shelf: Shelf
     base = told["document"]["forked_from"]
     fork = old_shelf.store.load(fork_id).fold
     before = old_shelf.store.load(base["thread"], base["version"]).fold
-    assert scan(journal(base["thread"])).records[base["version"] - 1].hash == base["hash"]
+    assert scan_journal(journal(base["thread"])).records[base["version"] - 1].hash == base["hash"]
     assert list(fork.conversation[: len(before.conversation)]) == list(before.conversation)
     assert len(fork.conversation) == len(before.conversation) + 1
     assert fork.conversation.compaction is not None

@@ -27,7 +27,7 @@ from treadle.core.events import PostToolsHookCompleted, ToolStarted
 from treadle.errors import DamagedJournalError, DiskError, ThreadBusyError, UnknownThreadError
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 EVENT_COUNT: Final = 10_667
 SIZE: Final = 20_000_000
@@ -86,7 +86,7 @@ def test_claude_code_49876_a_run_of_zeros_in_the_middle_is_told_and_cuts_nothing
         shelf.store.open(thread_id)
     assert journal.stat().st_size == len(data)
     loaded = shelf.store.load(thread_id)
-    assert loaded.condition is Condition.CORRUPT
+    assert loaded.condition is JournalCondition.CORRUPT
     assert loaded.fold.version > 1
 
 
@@ -176,7 +176,7 @@ def test_copilot_cli_2490_a_line_separator_in_text_breaks_no_line(shelf: Shelf) 
     thread_id = shelf.create((said(text),))
     without_snapshot(shelf, thread_id)
     loaded = shelf.store.load(thread_id)
-    assert loaded.condition is Condition.CLEAN
+    assert loaded.condition is JournalCondition.CLEAN
     assert loaded.fold.conversation[0].content == text
 
 

@@ -19,7 +19,7 @@ from treadle.store.paths import Places
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Configured, ThreadCreated
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 
 def test_a_new_thread_is_on_disk_when_it_is_there(shelf: Shelf) -> None:
@@ -97,7 +97,7 @@ def test_a_thread_opened_again_is_where_it_was(shelf: Shelf, count: int) -> None
     fill(again, *TURN[count:])
     assert isinstance(again.fold.state, PostToolsHook)
     again.close()
-    assert shelf.store.scan(writer.thread_id).condition is Condition.CLEAN
+    assert shelf.store.scan(writer.thread_id).condition is JournalCondition.CLEAN
 
 
 @pytest.mark.parametrize("count", range(len(TURN) + 1))

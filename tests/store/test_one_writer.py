@@ -18,7 +18,7 @@ from core.samples import said
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.errors import DamagedJournalError, DiskError, StaleWriterError, ThreadBusyError
 from treadle.store.thread_lock import NOTE_SIZE_MAX, WORD_LENGTH_MAX, Holder
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 HOLDER = """
 import sys
@@ -162,7 +162,7 @@ def test_when_the_lock_file_is_removed_and_two_write_one_of_them_is_stopped(shel
     first.close()
     second.close()
     found = shelf.store.scan(first.thread_id)
-    assert found.condition is Condition.CLEAN
+    assert found.condition is JournalCondition.CLEAN
     assert shelf.store.load(first.thread_id).fold.title() == "the second"
 
 
@@ -244,7 +244,7 @@ def test_processes_that_race_for_a_thread_lose_repeat_and_mix_nothing(
         worker.communicate()
     assert [worker.returncode for worker in workers] == [0] * count
     found = shelf.store.scan(thread_id)
-    assert found.condition is Condition.CLEAN
+    assert found.condition is JournalCondition.CLEAN
     notes = [json.loads(bytes(record.event)).get("note") for record in found.records[1:]]
     assert notes[1::2] == ["and on"] * (count * turns * batches)
     written = notes[::2]

@@ -15,7 +15,7 @@ from store.shelf import TURN, Shelf, fill
 from thread.journals import HEADER, at
 from treadle.errors import DamagedJournalError, ReadOnlyThreadError, TreadleError
 from treadle.thread.codec import UnknownEntryError, encode_entry
-from treadle.thread.record import Condition, Head, encode_batch
+from treadle.thread.record import Head, JournalCondition, encode_batch
 
 
 def without_snapshot(shelf: Shelf, *more: tuple[object, ...]) -> tuple[str, Path]:
@@ -67,7 +67,7 @@ def test_a_last_write_torn_at_any_byte_is_cut_and_kept_and_the_thread_goes_on(
     writer = shelf.store.open(thread_id)
     fill(writer, (answer("on it goes"),))
     writer.close()
-    assert shelf.store.scan(thread_id).condition is Condition.CLEAN
+    assert shelf.store.scan(thread_id).condition is JournalCondition.CLEAN
 
 
 def test_looking_at_a_torn_thread_does_not_mend_it(shelf: Shelf) -> None:
@@ -76,7 +76,7 @@ def test_looking_at_a_torn_thread_does_not_mend_it(shelf: Shelf) -> None:
         file.write(b'{"seq":8')
     before = shelf.files()
     loaded = shelf.store.load(thread_id)
-    assert (loaded.condition, loaded.problem) == (Condition.TORN, "")
+    assert (loaded.condition, loaded.problem) == (JournalCondition.TORN, "")
     assert [line.problem for line in shelf.store.list()] == [""]
     assert shelf.files() == before
 
@@ -129,7 +129,7 @@ def test_damage_in_the_middle_is_read_up_to_there_and_named_by_file_and_place(
         start = sum(map(len, lines[:number]))
         journal.write_bytes(data[: start + 20] + b"?" + data[start + 21 :])
         loaded = shelf.store.load(thread_id)
-        assert (loaded.condition, loaded.head.size) == (Condition.CORRUPT, start)
+        assert (loaded.condition, loaded.head.size) == (JournalCondition.CORRUPT, start)
         assert loaded.fold.version == number
         assert f"record {number + 1} is damaged or missing" in loaded.problem
         error = refused(shelf, thread_id, DamagedJournalError)
@@ -145,7 +145,7 @@ def test_damage_before_the_snapshot_is_not_in_the_way_and_a_scan_finds_it(shelf:
     whole = shelf.store.load(thread_id).fold.document()
     journal.write_bytes(journal.read_bytes().replace(b"mend it", b"mend at"))
     assert shelf.store.load(thread_id).fold.document() == whole
-    assert shelf.store.scan(thread_id).condition is Condition.CORRUPT
+    assert shelf.store.scan(thread_id).condition is JournalCondition.CORRUPT
 
 
 def test_damage_after_the_snapshot_is_refused(shelf: Shelf) -> None:
@@ -159,7 +159,7 @@ def test_damage_after_the_snapshot_is_refused(shelf: Shelf) -> None:
     journal.write_bytes(journal.read_bytes().replace(b'"tool_started"', b'"tool_startet"'))
     loaded = shelf.store.load(thread_id)
     assert (loaded.condition, loaded.fold.version, loaded.snapshot_head.seq) == (
-        Condition.CORRUPT,
+        JournalCondition.CORRUPT,
         5,
         4,
     )
@@ -188,7 +188,7 @@ def test_a_journal_cut_where_a_record_ends_is_noticed_by_the_snapshot(shelf: She
     for count in range(len(lines)):
         journal.write_bytes(b"".join(lines[:count]))
         loaded = shelf.store.load(thread_id)
-        assert loaded.condition is Condition.CORRUPT
+        assert loaded.condition is JournalCondition.CORRUPT
         assert loaded.fold.document() == whole
         assert loaded.problem == (
             f"the snapshot holds version 7, but the journal ends at {count}: "
@@ -204,7 +204,7 @@ def test_a_missing_journal_is_shown_as_the_snapshot_has_it_and_not_made_anew(
     whole = shelf.store.load(thread_id).fold.document()
     shelf.journal(thread_id).unlink()
     loaded = shelf.store.load(thread_id)
-    assert (loaded.condition, loaded.fold.document()) == (Condition.CORRUPT, whole)
+    assert (loaded.condition, loaded.fold.document()) == (JournalCondition.CORRUPT, whole)
     assert "the journal is missing" in loaded.problem
     refused(shelf, thread_id, DamagedJournalError)
     assert not shelf.journal(thread_id).exists()
@@ -294,7 +294,7 @@ def test_a_record_of_a_newer_program_opens_read_only_and_survives_byte_for_byte(
     later = b'{"type":"dreamt",  "of":["sheep", 1.50]}'
     data = _append(shelf, thread_id, later, encode_entry(said("after it"))[1])
     loaded = shelf.store.load(thread_id)
-    assert loaded.condition is Condition.CLEAN
+    assert loaded.condition is JournalCondition.CLEAN
     assert loaded.fold.document() == known
     assert "record 8 was written by a newer Treadle" in loaded.problem
     error = refused(shelf, thread_id, ReadOnlyThreadError)

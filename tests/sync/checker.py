@@ -19,12 +19,12 @@ from sync import engines
 from sync.simulated_machine import NUMBER, SECRET, Machine, Saying
 from treadle.store.branch_archive import list_archived_branches
 from treadle.store.folders import JOURNAL_SUFFIX
-from treadle.thread.branches import event_of, flat
+from treadle.thread.branches import encode_branch_event, flatten_records
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import Base
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import Condition, Record, scan
+from treadle.thread.record import JournalCondition, Record, scan_journal
 
 if TYPE_CHECKING:
     from sync.simulation import Simulation
@@ -57,7 +57,7 @@ def journals_of(machine: Machine) -> dict[str, bytes]:
         for name in machine.disk.list(folder)
         if name.endswith(JOURNAL_SUFFIX)
     }
-    return {thread: data for thread, data in found.items() if scan(data).records}
+    return {thread: data for thread, data in found.items() if scan_journal(data).records}
 
 
 def state_of(run: Simulation) -> object:
@@ -140,12 +140,12 @@ def orphans(replicas: Mapping[str, Mapping[str, bytes]], apart: set[str]) -> set
 
 def records_of(replica: str, thread: str, data: bytes) -> list[Record]:
     """The records of a journal, which must be intact."""
-    found = scan(data)
+    found = scan_journal(data)
     what = f"{thread} at {replica}"
-    must(found.condition is Condition.CLEAN, "damaged", f"{what}: {found.reason}")
+    must(found.condition is JournalCondition.CLEAN, "damaged", f"{what}: {found.reason}")
     gaps = [one.seq for one in found.records] != list(range(1, len(found.records) + 1))
     must(not gaps, "gap", what)
-    once = (one for one in flat(found.records) if one.event["type"] not in SAID_AGAIN)
+    once = (one for one in flatten_records(found.records) if one.event["type"] not in SAID_AGAIN)
     times = Counter(one.hash for one in once)
     twice = [one for one, count in times.items() if count > 1]
     must(not twice, "merged twice", f"{len(twice)} records of {what}")
@@ -179,12 +179,12 @@ def numbers_of(records: Iterable[Record]) -> list[int]:
     """
     titles: set[tuple[str, bytes]] = set()
     found: list[int] = []
-    for record in flat(records):
+    for record in flatten_records(records):
         if record.event["type"] == "renamed":
-            if (record.at, event_of(record)) in titles:
+            if (record.at, encode_branch_event(record)) in titles:
                 continue
-            titles.add((record.at, event_of(record)))
-        found += (int(one) for one in dict.fromkeys(NUMBER.findall(event_of(record))))
+            titles.add((record.at, encode_branch_event(record)))
+        found += (int(one) for one in dict.fromkeys(NUMBER.findall(encode_branch_event(record))))
     return found
 
 
@@ -249,7 +249,7 @@ def check_kept(machine: Machine, journals: Mapping[str, bytes], apart: set[str])
 def check_conversations(machine: Machine, journals: Mapping[str, bytes]) -> None:
     """Every thread can be folded, comes to rest, and is balanced there."""
     for thread, data in journals.items():
-        if not scan(data).records:
+        if not scan_journal(data).records:
             continue  # it was being made when its process died
         loaded = machine.store.load(thread)
         must(not loaded.problem, "unreadable", f"{thread} at {machine.name}: {loaded.problem}")
@@ -259,7 +259,11 @@ def check_conversations(machine: Machine, journals: Mapping[str, bytes]) -> None
         must(not why, "pairs", f"{thread} at {machine.name}: {why}")
         ids = [one.id for message in fold.conversation for one in message.tool_calls]
         must(len(ids) == len(set(ids)), "ids", f"{thread} at {machine.name}")
-        must(not fold.merging, "waiting", f"{thread} at {machine.name} never joins its branches")
+        must(
+            not fold.joining_messages,
+            "waiting",
+            f"{thread} at {machine.name} never joins its branches",
+        )
         times = Counter(
             number
             for message in fold.conversation
@@ -316,6 +320,6 @@ def check_snapshots(
 
 def base_of(data: bytes) -> Base | None:
     """What a journal goes on from."""
-    first = scan(data[: data.find(b"\n") + 1]).records
+    first = scan_journal(data[: data.find(b"\n") + 1]).records
     found: Base | None = getattr(decode_entry(first[0].event), "base", None) if first else None
     return found

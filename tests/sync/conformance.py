@@ -26,7 +26,7 @@ from treadle.sync import shareable_thread as sending
 from treadle.sync.ports import Remote, Sendable
 from treadle.sync.shareable_thread import ShareableThread, open_shareable
 from treadle.thread.facts import Annotated, PrivacySet
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 TALK: Final = ((said("one"),), (answer("first"),))
 MORE: Final = ((said("two"),), (answer("second"),))
@@ -49,7 +49,7 @@ def mark_of(head: ThreadHead) -> Mark:
 
 
 def own_mark(machine: Machine, thread: str) -> Mark:
-    end = scan(machine.journal(thread)).head
+    end = scan_journal(machine.journal(thread)).head
     return Mark(end.seq, end.hash)
 
 
@@ -114,7 +114,7 @@ def a_thread_that_the_server_has_not_got_is_at_the_beginning(remote: Remote) -> 
     one = Machine(remote)
     thread = one.begin(*TALK)
     other = one.begin(*TALK)
-    first = Mark(1, scan(one.journal(thread)).records[0].hash)
+    first = Mark(1, scan_journal(one.journal(thread)).records[0].hash)
     assert conflict(lambda: push(remote, one, thread, first)) == Mark()
     assert refusal(lambda: stored(remote, other)) == "not_found"
     remote.purge(other)

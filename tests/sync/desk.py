@@ -24,11 +24,11 @@ from treadle.sync.cursors import Cursors
 from treadle.sync.engine import SyncEngine
 from treadle.sync.ports import Remote, Sendable
 from treadle.sync.send_queue import PendingSyncStore
-from treadle.thread.branches import branch_through
+from treadle.thread.branches import collect_merged_branch
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Scrubbed
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Condition, Record, scan
+from treadle.thread.record import JournalCondition, Record, scan_journal
 
 URL: Final = "https://desk.test"
 USER: Final = "ada"
@@ -46,11 +46,11 @@ class Kept(Struct):
 
     @property
     def records(self) -> list[Record]:
-        return scan(self.data).records
+        return scan_journal(self.data).records
 
     @property
     def mark(self) -> Mark:
-        found = scan(self.data).head
+        found = scan_journal(self.data).head
         return Mark(found.seq, found.hash)
 
 
@@ -91,7 +91,7 @@ class Desk:
         self.stamps[self.change] = digest(thread_id.encode() + kept.data)[:16]
 
     def fold(self, data: bytes) -> ThreadFold:
-        return self._fold(scan(data).records)
+        return self._fold(scan_journal(data).records)
 
     def _fold(self, records: list[Record]) -> ThreadFold:
         header = decode_header(records[0])
@@ -102,11 +102,13 @@ class Desk:
             records_of_base = [] if base is None else base.records
             known = records_of_base[: header.base.version]
             if not known or not known[-1].is_at(header.base.version, header.base.hash):
-                merged = branch_through(records_of_base, header.base.version, header.base.hash)
+                merged = collect_merged_branch(
+                    records_of_base, header.base.version, header.base.hash
+                )
                 if merged is None:
                     raise refused(ErrorCode.UNFOLDABLE)
                 known = merged
-            fold = self._fold(known).branch(header)
+            fold = self._fold(known).make_fork(header)
         assert not apply_records(fold, records)
         return fold
 
@@ -140,8 +142,8 @@ class DeskRemote:
             stands = Mark() if kept.is_purged else kept.mark
             if stands == base:
                 data = (b"" if kept.is_purged else kept.data) + piece
-                found = scan(data)
-                if found.condition is not Condition.CLEAN or not found.records:
+                found = scan_journal(data)
+                if found.condition is not JournalCondition.CLEAN or not found.records:
                     raise refused(ErrorCode.BROKEN_CHAIN)
                 fold = self._desk.fold(data)
                 if fold.is_private:
@@ -161,8 +163,8 @@ class DeskRemote:
                 return self._head(thread.thread_id)
             if kept.mark != base:
                 raise RemoteConflictError("moved", seq=kept.mark.seq, hash=kept.mark.hash)
-            found = scan(data)
-            assert found.condition is Condition.CLEAN
+            found = scan_journal(data)
+            assert found.condition is JournalCondition.CLEAN
             assert any(b'"scrubbed"' in bytes(one.event) for one in found.records), Scrubbed
             self._put(thread.thread_id, replace(kept, data=data), self._desk.fold(data))
             return self._head(thread.thread_id)
@@ -278,7 +280,7 @@ class Machine:
             self.pending,
             now=self.clock,
             random=lambda: 0.5,
-            looks=self._looks,
+            find_secrets=self._looks,
             host=f"machine {number}",
         )
 
@@ -312,7 +314,7 @@ class Machine:
         return [message.content for message in self.store.load(thread_id).fold.conversation]
 
     def hashes(self, thread_id: str) -> set[str]:
-        return {one.hash for one in scan(self.journal(thread_id)).records}
+        return {one.hash for one in scan_journal(self.journal(thread_id)).records}
 
 
 def digest(data: bytes) -> str:

@@ -12,15 +12,15 @@ from sync.simulated_network import Request
 from sync.simulated_server import SimulatedServer
 from treadle.core.messages import Message
 from treadle.server import search
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.store import record_adoption
 from treadle.sync import reconciliation, shareable_thread, sync_round
 from treadle.sync.cursors import Cursors
 from treadle.thread import merge as merging
 from treadle.thread.facts import Merged
-from treadle.thread.record import GENESIS, Head, Record, encode_batch, scan
-from treadle.thread.scrub import Rechained
+from treadle.thread.record import GENESIS, Head, Record, encode_batch, scan_journal
+from treadle.thread.scrub import ScrubbedJournal
 
 
 @contextmanager
@@ -36,31 +36,31 @@ def changed(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def _merge_drops_a_record() -> Iterator[None]:
-    merge = reconciliation.merge
+    merge = reconciliation.make_merge_record
 
     def shorter(*given: Any) -> Merged | None:
         found = merge(*given)
         return found and replace(found, records=found.records[:-1])
 
-    with changed(reconciliation, "merge", shorter):
+    with changed(reconciliation, "make_merge_record", shorter):
         yield
 
 
 @contextmanager
 def _merge_is_forgotten() -> Iterator[None]:
-    with changed(reconciliation, "merge", lambda *given: None):
+    with changed(reconciliation, "make_merge_record", lambda *given: None):
         yield
 
 
 @contextmanager
 def _branch_out_of_order() -> Iterator[None]:
-    merge = reconciliation.merge
+    merge = reconciliation.make_merge_record
 
     def backwards(*given: Any) -> Merged | None:
         found = merge(*given)
         return found and replace(found, records=found.records[::-1])
 
-    with changed(reconciliation, "merge", backwards):
+    with changed(reconciliation, "make_merge_record", backwards):
         yield
 
 
@@ -70,7 +70,7 @@ def _branch_is_merged_twice() -> Iterator[None]:
 
     def twice(kit: Any, data: bytes, last: Record, event: bytes | None) -> bytes:
         once = behind(kit, data, last, event)
-        return once if event is None else behind(kit, once, scan(once).records[-1], event)
+        return once if event is None else behind(kit, once, scan_journal(once).records[-1], event)
 
     with changed(reconciliation, "_append_event", twice):
         yield
@@ -89,25 +89,25 @@ def _chain_is_broken() -> Iterator[None]:
 @contextmanager
 def _scrubbed_text_stands() -> Iterator[None]:
     """What the server has stays as it is when a scrub of ours is put behind it."""
-    rechained = reconciliation.rechained
+    rechained = reconciliation.replace_events
 
-    def unchanged(data: bytes, _changed: Any) -> Rechained:
+    def unchanged(data: bytes, _changed: Any) -> ScrubbedJournal:
         return rechained(data, lambda one, _before, _after: bytes(one.event))
 
-    with changed(reconciliation, "rechained", unchanged):
+    with changed(reconciliation, "replace_events", unchanged):
         yield
 
 
 @contextmanager
 def _result_comes_as_a_note_too() -> Iterator[None]:
     """What both sides have of a round is told again with what only one of them has."""
-    messages = merging._Branch.messages
+    messages = merging._Branch.list_messages
 
     def all_of_them(self: Any) -> list[Message]:
         self._answered = set()
         return messages(self)
 
-    with changed(merging._Branch, "messages", all_of_them):
+    with changed(merging._Branch, "list_messages", all_of_them):
         yield
 
 
@@ -136,7 +136,7 @@ def _acknowledged_before_the_commit() -> Iterator[None]:
 
         def work(connection: Any) -> None:
             context = threads_context(self, connection)
-            said.append(threads.push(context, request.thread, request.mark, request.body))
+            said.append(threads.push_records(context, request.thread, request.mark, request.body))
             raise _Never
 
         try:
@@ -165,13 +165,13 @@ def threads_context(server: SimulatedServer, connection: Any) -> Any:
 @contextmanager
 def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
     """The cursor says at once that all there is was acknowledged."""
-    push = sync_round.SyncRound._ACTS
+    push = sync_round.SyncRound._OPERATION_METHODS
 
     def hasty(self: Any, thread_id: str, head: Any) -> None:
-        with shareable_thread.open_shareable(self._kit.store, thread_id) as thread:
-            cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+        with shareable_thread.open_shareable(self._context.store, thread_id) as thread:
+            cursor = self._context.cursors.get(thread_id) or self._context.cursors.new()
             end = thread.head
-            self._kit.cursors.put(
+            self._context.cursors.put(
                 thread_id,
                 replace(cursor, seq=end.seq, hash=end.hash, size=end.size, seen_seq=end.seq,
                         seen_hash=end.hash) if hasattr(cursor, "seen_seq")
@@ -217,7 +217,7 @@ def _fork_loses_its_last_record() -> Iterator[None]:
 
 @contextmanager
 def _search_keeps_scrubbed_texts() -> Iterator[None]:
-    with changed(search, "forget", lambda *_: None):
+    with changed(search, "erase_texts", lambda *_: None):
         yield
 
 

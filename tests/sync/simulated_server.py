@@ -26,9 +26,9 @@ from treadle.server.accounts import accounts
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.data.database import Database
-from treadle.server.data.fold_cache import FOLDS
-from treadle.server.problems import Refusal
-from treadle.server.search.text_index import texts
+from treadle.server.data.fold_cache import FOLD_CACHE
+from treadle.server.refusals import Refusal
+from treadle.server.search.text_index import search_texts
 from treadle.server.threads import threads
 
 HEADS_MAX: Final = 5
@@ -76,7 +76,7 @@ class SimulatedServer:
         """Forget all that is in memory."""
         self.death_count += 1
         self.database.dispose()
-        FOLDS.clear()
+        FOLD_CACHE.clear()
         self.database = Database(self._url, pool_size=1)
 
     def handle(self, request: Request, death: Death = Death.NOT) -> Any:
@@ -87,7 +87,7 @@ class SimulatedServer:
         """
         self.ticks += 1
         if self.ticks % 3 == 0:
-            self.database.run(search.index_some, is_write=True)
+            self.database.run(search.index_oldest_pending, is_write=True)
         try:
             return self._performed(request, death)
         except Refusal as refusal:
@@ -116,7 +116,7 @@ class SimulatedServer:
         index_all(self.database)
         found: dict[str, list[str]] = {}
         with self.database.read() as connection:
-            for row in connection.execute(select(texts).order_by(texts.c.id)):
+            for row in connection.execute(select(search_texts).order_by(search_texts.c.id)):
                 found.setdefault(row.thread_id, []).append(row.text)
         return {name: "\n".join(some).encode() for name, some in found.items()}
 
@@ -166,7 +166,7 @@ def told(refusal: Refusal) -> Exception:
 def _records(context: Context, request: Request) -> bytes:
     lines: list[bytes] = []
     after: Mark | int = request.mark
-    while piece := threads.records(context, request.thread, after, 50):
+    while piece := threads.read_records(context, request.thread, after, 50):
         lines += piece
         after = (request.mark.seq) + len(lines)
     return b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
@@ -174,14 +174,18 @@ def _records(context: Context, request: Request) -> bytes:
 
 def _purge(context: Context, request: Request) -> None:
     with suppress(Refusal):
-        threads.purge(context, request.thread)
+        threads.purge_thread(context, request.thread)
 
 
 _HANDLERS: Final[dict[str, Callable[[Context, Request], Any]]] = {
-    "me": lambda context, request: accounts.me(context),
-    "push": lambda context, one: threads.push(context, one.thread, one.mark, one.body),
-    "replace": lambda context, one: threads.replace_all(context, one.thread, one.mark, one.body),
+    "me": lambda context, request: accounts.get_current_user(context),
+    "push": lambda context, one: threads.push_records(context, one.thread, one.mark, one.body),
+    "replace": lambda context, one: threads.replace_records(
+        context, one.thread, one.mark, one.body
+    ),
     "purge": _purge,
-    "heads": lambda context, one: threads.heads(context, one.number, HEADS_MAX, one.stamp or None),
+    "heads": lambda context, one: threads.list_heads(
+        context, one.number, HEADS_MAX, one.stamp or None
+    ),
     "records": _records,
 }

@@ -18,8 +18,8 @@ from treadle.store.send_lock import set_private
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.shareable_thread import open_shareable
-from treadle.thread.branches import known_in
-from treadle.thread.record import Condition, scan
+from treadle.thread.branches import collect_record_ids
+from treadle.thread.record import JournalCondition, scan_journal
 
 TALK = ((said("one"),), (answer("first"),))
 STATE_COUNT_MAX = 3
@@ -93,7 +93,7 @@ def _kept(machine: Machine) -> list[bytes]:
 
 
 def _all(data: bytes) -> set[str]:
-    return known_in(scan(data).records)
+    return collect_record_ids(scan_journal(data).records)
 
 
 def test_what_another_machine_did_is_taken_in_whatever_happens_on_the_way() -> None:
@@ -109,8 +109,8 @@ def test_what_another_machine_did_is_taken_in_whatever_happens_on_the_way() -> N
     before = two.journal(thread)
     whole = one.journal(thread)
     for where, left, _ in crashes(two, desk, two.engine.sync):
-        found = scan(left.journal(thread))
-        assert found.condition is not Condition.CORRUPT, where
+        found = scan_journal(left.journal(thread))
+        assert found.condition is not JournalCondition.CORRUPT, where
         assert whole.startswith(left.journal(thread)[: found.head.size]), where
         assert found.head.size >= len(before), where
         left.engine.sync()

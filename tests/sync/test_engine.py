@@ -16,9 +16,9 @@ from treadle.store.send_lock import set_private
 from treadle.store.upkeep.trash import Trash
 from treadle.sync.engine import SyncEngine
 from treadle.sync.send_queue import SyncState
-from treadle.thread.branches import known_in
+from treadle.thread.branches import collect_record_ids
 from treadle.thread.facts import Annotated, PrivacySet, Renamed
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 TALK = ((said("one"),), (answer("first"),))
 MORE = ((said("two"),), (answer("second"),))
@@ -78,9 +78,9 @@ def test_two_branches_become_one_everywhere_and_nothing_is_lost(desk: Desk) -> N
     report = two.engine.sync()
     assert [conflict.how for conflict in report.conflicts] == ["merge"]
     assert report.sent == (thread,)
-    assert lost <= known_in(desk.records(thread))
+    assert lost <= collect_record_ids(desk.records(thread))
     kept = report.conflicts[0].kept
-    assert {record.hash for record in scan(two.disk.read(kept)).records} == lost
+    assert {record.hash for record in scan_journal(two.disk.read(kept)).records} == lost
     one.engine.sync()
     assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
     assert one.said(thread) == ["one", "first", "mine", "yes", "other", "no"]

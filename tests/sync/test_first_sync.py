@@ -33,7 +33,7 @@ from treadle.sync.cursors import Cursors
 from treadle.sync.read_ahead import RESULTS_AHEAD_MAX, ReadAhead
 from treadle.sync.send_queue import PendingSyncStore
 from treadle.thread.facts import Configured
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 TESTS: Final = Path(__file__).parent.parent
 THREAD_COUNT: Final = 50
@@ -130,7 +130,7 @@ def test_a_first_sync_that_is_killed_again_and_again_loses_nothing_and_goes_on(
                 cursor = cursors.get(thread)
                 assert cursor is not None
                 assert thread in found, "a cursor may not say of what is missing that it is here"
-                assert cursor.hash == scan(found[thread]).head.hash
+                assert cursor.hash == scan_journal(found[thread]).head.hash
             assert not PendingSyncStore(two.folders.disk, two.places).state().change, (
                 "what the server said of threads that are not here yet would not be asked again"
             )

@@ -19,7 +19,7 @@ from treadle.sync import client, remote_heads, thread_fetch
 from treadle.sync.refusals import describe_remote_scrub
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Scrubbed
-from treadle.thread.record import Head, encode_batch, scan
+from treadle.thread.record import Head, encode_batch, scan_journal
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_record_that_says_scrubbed_alone_takes_nothing_away(desk: Desk) -> Non
     desk.keep(thread, Kept(split_journal_lines(kept.data)[0] + lie))
     report = one.engine.sync()
     [conflict] = report.conflicts
-    assert {record.hash for record in scan(one.disk.read(conflict.kept)).records} == hashes
+    assert {record.hash for record in scan_journal(one.disk.read(conflict.kept)).records} == hashes
     assert one.said(thread) == before
 
 

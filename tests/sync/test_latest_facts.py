@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from thread.branching import behind
 from thread.journals import HEADER, fold_of, records_of, write
 from treadle.sync.latest_facts import add_latest_facts
-from treadle.thread.branches import known_in
+from treadle.thread.branches import collect_record_ids
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, ExtraSet, Pinned, Renamed, Shared, Tagged
 from treadle.thread.fold import ThreadFold
-from treadle.thread.merge import merge
+from treadle.thread.merge import make_merge_record
 from treadle.thread.record import Record
 
 randoms = st.randoms(use_true_random=False)
@@ -78,7 +78,9 @@ def test_machines_that_are_merged_in_any_order_end_as_one_that_said_it_all(
 def joined(theirs: list[Record], ours: list[Record], tick: int) -> list[Record]:
     """The server's journal with ours merged behind it; what it holds again is what must be."""
     common = len(COMMON)
-    fact = merge(fold_of(COMMON), COMMON[-1], ours[common:], known_in(theirs), "loom")
+    fact = make_merge_record(
+        fold_of(COMMON), COMMON[-1], ours[common:], collect_record_ids(theirs), "loom"
+    )
     if fact is None:
         return theirs
     whole = add_latest_facts(fact, theirs[common:])

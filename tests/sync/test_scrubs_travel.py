@@ -16,7 +16,7 @@ from treadle.store.upkeep.scrub import scrub
 from treadle.sync import reconciliation, shareable_thread
 from treadle.sync.journal_comparison import find_reappeared_records
 from treadle.sync.refusals import describe_remote_scrub, describe_resend
-from treadle.thread.branches import event_of, flat
+from treadle.thread.branches import encode_branch_event, flatten_records
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Annotated, Renamed
 from treadle.thread.record import Record
@@ -143,7 +143,7 @@ def test_what_arrived_of_a_push_before_a_scrub_is_scrubbed_too_and_not_doubled(
         machine.engine.sync()
     assert one.journal(thread) == two.journal(thread) == desk.kept[thread].data
     assert b"hunter2" not in desk.kept[thread].data
-    events = [event_of(record) for record in flat(desk.records(thread))]
+    events = [encode_branch_event(record) for record in flatten_records(desk.records(thread))]
     for text in (b'"first"', b"the word is [REDACTED:x]", b'"and"', b"meanwhile"):
         assert sum(text in event for event in events) == 1, text
 

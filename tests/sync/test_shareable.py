@@ -26,7 +26,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import WAIT_COUNT_MAX, set_private
 from treadle.sync.shareable_thread import ShareableThread, open_shareable
 from treadle.thread.facts import Annotated, PrivacySet
-from treadle.thread.record import Head, scan
+from treadle.thread.record import Head, scan_journal
 
 TESTS = Path(__file__).parent.parent
 
@@ -61,7 +61,7 @@ def test_its_lines_are_those_of_the_journal_after_any_record(shelf: Shelf) -> No
     thread = two_writes(shelf)
     whole = shelf.journal(thread).read_bytes()
     lines = whole.splitlines(keepends=True)
-    records = scan(whole).records
+    records = scan_journal(whole).records
     sizes = [sum(map(len, lines[:count])) for count in range(len(lines) + 1)]
     for known in (0, 1, 3, len(lines)):
         seen = Head()

@@ -36,7 +36,7 @@ from treadle.terminal.blocks.markdown import (
 )
 from treadle.terminal.call_diffs import FileReader, preview_diff, unified_diff
 from treadle.terminal.markdown_splitter import PART_LINES_MAX
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 def shown(markup: str, width: int = 80) -> list[str]:
@@ -300,7 +300,7 @@ ENTITIES = (
 )
 def test_what_is_named_by_a_number_steers_no_terminal(markup: str) -> None:
     text = re.sub("\x1b\\[[0-9;]*m", "", render_blocks((TrimmedBlock(MarkdownBlock(markup)),), 80))
-    assert legible(text) == text
+    assert sanitize_text(text) == text
 
 
 def test_whatever_a_block_holds_is_legible_when_it_is_printed() -> None:

@@ -9,7 +9,7 @@ from prompt_toolkit.utils import get_cwidth
 from treadle.core.messages import ToolCall
 from treadle.terminal.call_text import RunningCall
 from treadle.terminal.live_lines import call_lines, crop_text, last_lines, wrap_text
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 @given(st.text(max_size=300), st.integers(2, 40))
@@ -17,7 +17,7 @@ from treadle.thread.safe_text import legible
 def test_text_is_wrapped_without_loss_and_never_too_wide(text: str, width: int) -> None:
     lines = list(wrap_text(text, width))
     assert all(get_cwidth(line) <= width for line in lines)
-    whole = legible(text).replace("\t", "    ")
+    whole = sanitize_text(text).replace("\t", "    ")
     assert "".join(lines).replace(" ", "") == whole.replace(" ", "").replace("\n", "")
 
 

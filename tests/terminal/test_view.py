@@ -30,7 +30,7 @@ from treadle.terminal.ports import STYLES
 from treadle.terminal.styles import TEXT_STYLES
 from treadle.terminal.view import ChatView
 from treadle.thread.facts import CommandShown
-from treadle.thread.undelivered_input import told_with
+from treadle.thread.undelivered_input import append_commands
 
 Success, Failure = ToolExecutionOutcome.Success, ToolExecutionOutcome.Error
 
@@ -397,7 +397,7 @@ def test_earlier_turns_are_counted_and_what_was_rewound_is_not_shown_again() -> 
 
 def test_commands_that_the_person_ran_are_not_shown_as_their_words() -> None:
     scene = Scene()
-    told = told_with([CommandShown("ls", "out", 0)], Message.user("look"))
+    told = append_commands([CommandShown("ls", "out", 0)], Message.user("look"))
     assert drawn(*scene.view.history_blocks([told])).splitlines() == ["", "> look"]
 
 

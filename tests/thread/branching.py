@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from core.sessions import random_durable_event
 from thread.journals import at, fold_of, random_batches, random_fact, records_of, write
-from treadle.thread.branches import known_in
+from treadle.thread.branches import collect_record_ids
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Merged
 from treadle.thread.fold import ThreadFold
-from treadle.thread.merge import merge
-from treadle.thread.record import Head, Record, Scanner, encode_batch
+from treadle.thread.merge import make_merge_record
+from treadle.thread.record import Head, JournalScanner, Record, encode_batch
 
 
 class Sides(Struct, frozen=True):
@@ -40,7 +40,7 @@ def behind(records: Sequence[Record], entries: Iterable[Entry], tick: int) -> li
     """The records of one write behind these."""
     head = head_after(records)
     lines, _ = encode_batch(head, at(tick), [encode_entry(entry)[1] for entry in entries])
-    return Scanner(head).feed(lines)
+    return JournalScanner(head).feed(lines)
 
 
 def gone_on(
@@ -76,7 +76,9 @@ def random_sides(random: Random, length: int = 24) -> Sides:
 
 def merge_of(sides: Sides, server: Sequence[Record]) -> Merged | None:
     """What is to be recorded behind the server's records, which may have grown."""
-    return merge(fold_of(sides.common), sides.common[-1], sides.ours, known_in(server), "loom")
+    return make_merge_record(
+        fold_of(sides.common), sides.common[-1], sides.ours, collect_record_ids(server), "loom"
+    )
 
 
 def merged(sides: Sides, tick: int = 5000) -> list[Record]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.samples import CONFIG, answer, call, decided, ended, failure, said, success, unsummed
 from core.sessions import random_durable_event
 from treadle.core.approval import Modified, Rejected
-from treadle.core.branch_join import made_whole
+from treadle.core.branch_join import pair_calls_with_results
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Compaction, View
@@ -35,13 +35,13 @@ from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
     CustomState,
     Graph,
-    Logged,
     MemoryChanges,
     StateCompleted,
     StateFailed,
     TaskGiven,
     TaskResumed,
     TimeRanOut,
+    TraceLine,
 )
 from treadle.core.tools import RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
@@ -80,7 +80,7 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Head, Record, encode_batch, scan
+from treadle.thread.record import Head, Record, encode_batch, scan_journal
 
 ID: Final = "T-01900000-0000-7000-8000-00000000000a"
 OTHER_ID: Final = "T-01900000-0000-7000-8000-00000000000b"
@@ -113,7 +113,7 @@ def fold_of(records: Sequence[Record]) -> ThreadFold:
 
 
 def records_of(data: bytes) -> list[Record]:
-    found = scan(data)
+    found = scan_journal(data)
     assert found.condition.value == "clean"
     return found.records
 
@@ -219,7 +219,12 @@ def random_merge(random: Random, number: int) -> Merged:
     )
     queued = random.choice(((), (Message.user("unheard"),)))
     return Merged(
-        random.randrange(9), "0" * 32, tuple(records), made_whole(messages), queued, "loom"
+        random.randrange(9),
+        "0" * 32,
+        tuple(records),
+        pair_calls_with_results(messages),
+        queued,
+        "loom",
     )
 
 
@@ -316,7 +321,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
         "Gate",
         "One",
         MemoryChanges(step=2, current_tool_call=None, extra={"x": [1, None, {"y": "z"}]}),
-        (Logged("SEEN", "it"), Logged("SEEN", "", "Elsewhere")),
+        (TraceLine("SEEN", "it"), TraceLine("SEEN", "", "Elsewhere")),
         ("do better",),
         Usage(9, 1, cost_usd=Decimal("0.25")),
         at(4),

@@ -16,13 +16,12 @@ import msgspec
 
 from core.sessions import random_event
 from thread.journals import HEADER, at, fold_of, random_fact
-from treadle.core.chat.table import TRANSITIONS
-from treadle.core.diagram import draw
+from treadle.core.chat.table import TRANSITIONS, draw_conversation_machine
 from treadle.core.events import DURABLE
 from treadle.thread.codec import encode_entry
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Head, encode_batch, scan
-from treadle.thread.recovery import standing_of
+from treadle.thread.record import Head, encode_batch, scan_journal
+from treadle.thread.recovery import get_call_progress
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
 
 DOORS = ("open", "socket.", "os.", "subprocess.", "exec", "import", "ctypes.", "mmap.", "shutil.")
@@ -59,13 +58,13 @@ def told(action: object) -> str:
 def main(seed: int) -> bytes:
     """Everything a session comes to: journal, actions, document, snapshot, diagram."""
     data, actions = play(seed, 200)
-    found = scan(data)
+    found = scan_journal(data)
     fold = fold_of(found.records)
     snapshot = encode_snapshot(fold, found.head)
     again = decode_snapshot(snapshot)
     assert again is not None
     assert restore_fold(again) is not None
-    standings = [standing_of(status) for status in getattr(fold.state, "executions", ())]
+    standings = [get_call_progress(status) for status in getattr(fold.state, "executions", ())]
     return b"\n".join(
         [
             data,
@@ -73,7 +72,7 @@ def main(seed: int) -> bytes:
             msgspec.json.encode(fold.document()),
             snapshot,
             repr((fold.machine.obligations().__class__, standings)).encode(),
-            draw(TRANSITIONS).encode(),
+            draw_conversation_machine(TRANSITIONS).encode(),
         ]
     )
 

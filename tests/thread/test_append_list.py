@@ -8,7 +8,6 @@ from case_tables import for_every_row
 from core.samples import said
 from thread.journals import HEADER, at
 from treadle.core.tools import RiskLevel
-from treadle.thread.append_list import TAG_COUNT_MAX, TAG_LENGTH_MAX
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
     Annotated,
@@ -22,6 +21,7 @@ from treadle.thread.facts import (
 )
 from treadle.thread.fold import ThreadFold
 from treadle.thread.grants import GRANT_COUNT_MAX
+from treadle.thread.metadata import TAG_COUNT_MAX, TAG_LENGTH_MAX
 from treadle.thread.record import Head
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
 

@@ -13,13 +13,13 @@ from treadle.core.events import PostToolsHookCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.thread.branches import (
-    Said,
-    branch_through,
-    brought_by,
-    entries_of,
-    event_of,
-    flat,
-    known_in,
+    MetadataFact,
+    collect_merged_branch,
+    collect_record_ids,
+    decode_merged_entries,
+    encode_branch_event,
+    flatten_records,
+    read_branch_contents,
 )
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import Annotated, BranchRecord, GitObserved, Merged, Renamed
@@ -34,14 +34,14 @@ def merge_with(*records: BranchRecord) -> Merged:
 @for_every_row("entry", EVERY_ENTRY)
 def test_every_entry_says_within_a_branch_what_it_says_by_itself(entry: Entry) -> None:
     (record,) = behind(START, [entry], 1)
-    (fact,) = behind(START, [merge_with(*flat([record]))], 2)
+    (fact,) = behind(START, [merge_with(*flatten_records([record]))], 2)
     kept = decode_entry(fact.event)
     assert isinstance(kept, Merged)
     if isinstance(entry, Merged):
         assert kept.records == entry.records
         return
-    assert [*entries_of(kept)] == [entry]
-    assert decode_entry(event_of(kept.records[0])) == entry
+    assert [*decode_merged_entries(kept)] == [entry]
+    assert decode_entry(encode_branch_event(kept.records[0])) == entry
     assert (kept.records[0].seq, kept.records[0].at) == (record.seq, record.at)
     assert kept.records[0].hash == record.hash
 
@@ -49,7 +49,7 @@ def test_every_entry_says_within_a_branch_what_it_says_by_itself(entry: Entry) -
 def test_a_merge_among_the_records_is_what_it_merged_in_its_place() -> None:
     inner = [branch_record(5, said("a")), branch_record(6, said("b"))]
     records = behind(START, [said("before"), merge_with(*inner), said("after")], 1)
-    found = [*flat(records)]
+    found = [*flatten_records(records)]
     assert found[1:3] == inner
     assert [one.hash for one in found[::3]] == [records[0].hash, records[2].hash]
 
@@ -57,24 +57,24 @@ def test_a_merge_among_the_records_is_what_it_merged_in_its_place() -> None:
 def test_all_hashes_are_known_those_within_merges_too() -> None:
     inner = branch_record(5, said('"merged"'))
     records = behind(START, [merge_with(inner), said('"merged"')], 1)
-    assert known_in(records) == {inner.hash, *(record.hash for record in records)}
-    assert known_in([]) == set()
+    assert collect_record_ids(records) == {inner.hash, *(record.hash for record in records)}
+    assert collect_record_ids([]) == set()
 
 
 def test_a_record_that_only_speaks_of_merging_is_none() -> None:
     records = behind(START, [said('{"type":"merged"}')], 1)
-    assert [one.event for one in flat(records)] == [
+    assert [one.event for one in flatten_records(records)] == [
         json.loads(encode_entry(said('{"type":"merged"}'))[1])
     ]
 
 
 def test_a_merge_of_a_newer_form_is_kept_as_it_is() -> None:
     strange = BranchRecord(2, "x", "0" * 32, {"type": "merged", "records": "elsewhere"})
-    assert [*entries_of(merge_with(strange, branch_record(3, said("x"))))] == [said("x")]
+    assert [*decode_merged_entries(merge_with(strange, branch_record(3, said("x"))))] == [said("x")]
 
 
 def test_what_a_branch_brings_is_what_it_used_and_saw_and_what_people_said_there() -> None:
-    brought = brought_by(
+    brought = read_branch_contents(
         merge_with(
             branch_record(2, Renamed("t", "model", Usage(9, 1))),
             branch_record(3, Annotated("note")),
@@ -86,7 +86,7 @@ def test_what_a_branch_brings_is_what_it_used_and_saw_and_what_people_said_there
     assert brought.heads == ("beef",)
     assert brought.usage == Usage(), "a title brings its own usage when it is taken in"
     assert brought.said == (Renamed("t", "model", Usage(9, 1)), Annotated("note"))
-    assert all(isinstance(one, Said) for one in brought.said)
+    assert all(isinstance(one, MetadataFact) for one in brought.said)
 
 
 def test_prompts_of_a_merge_come_back_as_they_were() -> None:
@@ -97,23 +97,25 @@ def test_prompts_of_a_merge_come_back_as_they_were() -> None:
 def test_a_branch_that_was_merged_is_known_up_to_each_of_its_records() -> None:
     ours = behind(START, [said("a"), said("b"), said("c")], 1)
     theirs = [*START, *behind(START, [said("other")], 2)]
-    merged = Merged(1, START[0].hash, tuple(flat(ours)))
+    merged = Merged(1, START[0].hash, tuple(flatten_records(ours)))
     whole = [*theirs, *behind(theirs, [merged], 3)]
     for last in ours:
-        found = branch_through(whole, last.seq, last.hash)
+        found = collect_merged_branch(whole, last.seq, last.hash)
         assert found == [*START, *ours[: last.seq - 1]]
     for version, chain_hash in ((1, START[0].hash), (2, ours[1].hash), (5, "0" * 32), (0, "")):
-        assert branch_through(whole, version, chain_hash) is None
+        assert collect_merged_branch(whole, version, chain_hash) is None
     other_start = Merged(1, "0" * 32, merged.records)
-    assert branch_through([*theirs, *behind(theirs, [other_start], 3)], 3, ours[1].hash) is None
+    assert (
+        collect_merged_branch([*theirs, *behind(theirs, [other_start], 3)], 3, ours[1].hash) is None
+    )
 
 
 def test_a_branch_of_which_a_part_is_elsewhere_is_not_put_together() -> None:
     ours = behind(START, [said("a"), said("b"), said("c")], 1)
-    gapped = Merged(1, START[0].hash, tuple(flat([ours[0], ours[2]])))
+    gapped = Merged(1, START[0].hash, tuple(flatten_records([ours[0], ours[2]])))
     whole = [*START, *behind(START, [gapped], 2)]
-    assert branch_through(whole, 4, ours[2].hash) is None
-    assert branch_through(whole, 2, ours[0].hash) == [*START, ours[0]]
+    assert collect_merged_branch(whole, 4, ours[2].hash) is None
+    assert collect_merged_branch(whole, 2, ours[0].hash) == [*START, ours[0]]
 
 
 def test_a_result_that_both_sides_have_does_not_come_as_a_note_too() -> None:

@@ -37,14 +37,14 @@ from treadle.core.conversation import Compaction
 from treadle.core.events import ToolProgressEvent
 from treadle.thread.chat_state import (
     KIND_OF_STATE,
-    in_snake_case,
     restore_conversation,
     restore_state,
     snapshot_conversation,
     snapshot_state,
+    to_snake_case,
 )
 from treadle.thread.codec import UnknownEntryError
-from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot
+from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot
 
 KEPT = [one for one in STATES_TRIED if not isinstance(one, ProcessingLlmResponse | ShuttingDown)]
 
@@ -88,7 +88,7 @@ def test_a_session_goes_on_from_a_stored_state_as_from_its_own(random: Random, l
 
 
 def test_a_state_is_named_in_snake_case() -> None:
-    assert in_snake_case("WaitingForUserInput") == "waiting_for_user_input"
+    assert to_snake_case("WaitingForUserInput") == "waiting_for_user_input"
     assert KIND_OF_STATE[WaitingForApproval] == "waiting_for_approval"
     assert KIND_OF_STATE[Compacting] == "compacting"
 

@@ -18,15 +18,15 @@ from treadle.core.events import DURABLE
 from treadle.thread.chat_state import snapshot_state
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Condition, Head, encode_batch, scan
+from treadle.thread.record import Head, JournalCondition, encode_batch, scan_journal
 
 
 class Process:
     """What a process does with one thread, as far as the core and the journal are concerned."""
 
     def __init__(self, data: bytes) -> None:
-        found = scan(data)
-        assert found.condition in (Condition.CLEAN, Condition.TORN)
+        found = scan_journal(data)
+        assert found.condition in (JournalCondition.CLEAN, JournalCondition.TORN)
         self.data = data[: found.head.size]
         self.head = found.head
         self.fold = fold_of(found.records)

@@ -17,7 +17,7 @@ import pytest
 from case_tables import for_every_row
 from thread.journals import PLAIN, large, write
 from thread.oracle import judge
-from treadle.thread.record import Condition, Record, Scan, scan
+from treadle.thread.record import JournalCondition, JournalScan, Record, scan_journal
 
 SMALL: Final = write(PLAIN)[0]
 LARGE: Final = large()
@@ -28,32 +28,32 @@ def lines_of(data: bytes) -> list[bytes]:
     return data.splitlines(keepends=True)
 
 
-def check(data: bytes, original: bytes) -> Scan:
+def check(data: bytes, original: bytes) -> JournalScan:
     """Nothing that is returned was not written; a clean journal is whole, or whole records of it.
 
     What must hold for any damage at all; the callers add what holds for theirs.
     """
     whole = _records(original)
-    found = scan(data)
+    found = scan_journal(data)
     assert found.records == whole[: len(found.records)]
     prefix = original[: found.head.size]
     assert data.startswith(prefix)
     assert len(found.records) == len(lines_of(prefix))
     assert (found.condition, len(found.records), found.head.size) == _oracle(data)
-    assert (found.condition is Condition.CLEAN) == (found.reason == "")
-    if found.condition is Condition.CLEAN:
+    assert (found.condition is JournalCondition.CLEAN) == (found.reason == "")
+    if found.condition is JournalCondition.CLEAN:
         assert data == prefix
     return found
 
 
 @lru_cache
 def _records(original: bytes) -> list[Record]:
-    return scan(original).records
+    return scan_journal(original).records
 
 
-def _oracle(data: bytes) -> tuple[Condition, int, int]:
+def _oracle(data: bytes) -> tuple[JournalCondition, int, int]:
     judged = judge(data)
-    return Condition(judged.condition), judged.count, judged.size
+    return JournalCondition(judged.condition), judged.count, judged.size
 
 
 def writes_of(original: bytes) -> list[range]:
@@ -78,24 +78,24 @@ def test_the_journals_hold_many_writes_of_one_and_of_several_records() -> None:
     assert sum(sizes.values()) == len(PLAIN) - 1 + 20
 
 
-def damaged_once(original: bytes, data: bytes, place: int) -> Scan:
+def damaged_once(original: bytes, data: bytes, place: int) -> JournalScan:
     """`check`, and: damage within one write is a tear only if that write is the last."""
     found = check(data, original)
-    assert found.condition is not Condition.CLEAN
+    assert found.condition is not JournalCondition.CLEAN
     last = writes_of(original)[-1]
     if place < last.start - 1:
-        assert found.condition is Condition.CORRUPT, f"a tear at {place} of {len(original)}"
+        assert found.condition is JournalCondition.CORRUPT, f"a tear at {place} of {len(original)}"
     return found
 
 
 @pytest.mark.parametrize("bit", range(8))
 def test_a_flipped_bit_is_never_silent_and_a_tear_only_in_the_last_write(bit: int) -> None:
-    seen: Counter[Condition] = Counter()
+    seen: Counter[JournalCondition] = Counter()
     for place in range(len(SMALL)):
         data = bytearray(SMALL)
         data[place] ^= 1 << bit
         seen[damaged_once(SMALL, bytes(data), place).condition] += 1
-    assert seen[Condition.CORRUPT] > seen[Condition.TORN] > 0
+    assert seen[JournalCondition.CORRUPT] > seen[JournalCondition.TORN] > 0
 
 
 @pytest.mark.parametrize("value", [0x00, 0x0A, 0x20, 0x22, 0x30, 0x7D, 0xFF])
@@ -111,8 +111,8 @@ def test_a_journal_cut_at_any_byte_is_torn_there_or_clean_at_the_end_of_a_record
     for line in lines_of(LARGE):
         ends.add(max(ends) + len(line))
     for size in range(len(LARGE) + 1):
-        found = scan(LARGE[:size])
-        expected = Condition.CLEAN if size in ends else Condition.TORN
+        found = scan_journal(LARGE[:size])
+        expected = JournalCondition.CLEAN if size in ends else JournalCondition.TORN
         assert found.condition is expected, size
         assert found.head.size == max(end for end in ends if end <= size)
         assert found.records == _records(LARGE)[: len(found.records)]
@@ -127,7 +127,7 @@ def test_a_last_write_of_which_any_page_is_missing_is_torn() -> None:
     for start in range(last.start, last.stop, 7):
         for stop in range(start + 1, last.stop + 1, 7):
             data = whole[:start] + bytes(stop - start) + whole[stop:]
-            assert check(data, whole).condition is Condition.TORN, (start, stop)
+            assert check(data, whole).condition is JournalCondition.TORN, (start, stop)
 
 
 def _nul_runs(random: Random, data: bytes) -> bytes:
@@ -198,7 +198,7 @@ def test_damage_of_every_kind_is_never_silent(damage: Callable[[Random, bytes], 
         data = damage(Random(seed), LARGE)
         if data != LARGE:
             found = check(data, LARGE)
-            assert found.condition is not Condition.CLEAN or LARGE.startswith(data), seed
+            assert found.condition is not JournalCondition.CLEAN or LARGE.startswith(data), seed
 
 
 def test_damage_upon_damage_is_never_silent() -> None:
@@ -234,21 +234,21 @@ def test_a_lost_line_end_between_two_writes_is_no_tear(original: bytes) -> None:
         size = sum(map(len, lines_of(original)[: place + 1]))
         found = check(data, original)
         if size in ends and size < len(original):
-            assert found.condition is Condition.CORRUPT, place
+            assert found.condition is JournalCondition.CORRUPT, place
 
 
 @for_every_row("original", ENDINGS[-4:])
 def test_a_lost_line_is_no_tear_unless_it_is_the_last(original: bytes) -> None:
     for place, data in _at_every_line(original, lambda lines, place: lines.pop(place)):
         is_last = place == original.count(b"\n") - 1
-        expected = Condition.CLEAN if is_last else Condition.CORRUPT
+        expected = JournalCondition.CLEAN if is_last else JournalCondition.CORRUPT
         assert check(data, original).condition is expected, place
 
 
 @for_every_row("original", ENDINGS[-4:])
 def test_a_foreign_line_anywhere_before_a_record_is_no_tear(original: bytes) -> None:
     for place, data in _at_every_line(original, lambda lines, at: lines.insert(at, b"foreign\n")):
-        assert check(data, original).condition is Condition.CORRUPT, place
+        assert check(data, original).condition is JournalCondition.CORRUPT, place
 
 
 def test_a_run_of_zeros_is_no_tear_while_a_later_write_stands_after_it() -> None:
@@ -258,7 +258,7 @@ def test_a_run_of_zeros_is_no_tear_while_a_later_write_stands_after_it() -> None
         data = LARGE[: one.start + 5] + bytes(other.start - one.start - 5) + LARGE[other.start :]
         for stop in {other.stop, len(LARGE)}:
             found = check(data[:stop], LARGE)
-            assert found.condition is Condition.CORRUPT, (one, stop)
+            assert found.condition is JournalCondition.CORRUPT, (one, stop)
 
 
 def test_a_finished_write_after_a_damaged_one_is_seen_even_without_its_line_end() -> None:
@@ -267,16 +267,16 @@ def test_a_finished_write_after_a_damaged_one_is_seen_even_without_its_line_end(
         if LARGE[other.start : other.stop].count(b"\n") > 1:
             continue
         data = LARGE[: one.start] + b"X" + LARGE[one.start + 1 : other.stop - 1]
-        assert check(data, LARGE).condition is Condition.CORRUPT
+        assert check(data, LARGE).condition is JournalCondition.CORRUPT
 
 
 def test_the_reason_names_the_record_that_is_missing_and_the_one_that_proves_it() -> None:
     lines = lines_of(LARGE)
     del lines[10]
-    assert scan(b"".join(lines)).reason == (
+    assert scan_journal(b"".join(lines)).reason == (
         "record 11 is damaged or missing, but record 12 stands after it"
     )
 
 
 def test_the_reason_of_a_tear_says_how_much_is_unfinished() -> None:
-    assert scan(LARGE + b'{"seq":').reason == "7 bytes of an unfinished write"
+    assert scan_journal(LARGE + b'{"seq":').reason == "7 bytes of an unfinished write"

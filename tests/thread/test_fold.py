@@ -14,8 +14,8 @@ from treadle.core.events import CancelRequested, ToolStarted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
-from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.codec import Entry, UnknownEntryError
+from treadle.thread.document import GitFields, Thread
 from treadle.thread.facts import (
     FORMAT_VERSION,
     Configured,
@@ -25,7 +25,7 @@ from treadle.thread.facts import (
     Recovered,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import GitFields, Thread
+from treadle.thread.metadata import TITLE_LENGTH_MAX
 
 
 def folded(*entries: Entry) -> ThreadFold:

@@ -23,7 +23,15 @@ from treadle.thread.facts import (
     Renamed,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered, Rest, joins, rest_after, rest_at, rests, turns
+from treadle.thread.history import (
+    NumberedEntry,
+    Rest,
+    find_rest_after_turn,
+    find_rest_at,
+    list_merge_points,
+    list_rests,
+    list_turns,
+)
 
 STORY: tuple[Entry, ...] = (
     HEADER,  # 1
@@ -44,19 +52,19 @@ STORY: tuple[Entry, ...] = (
 )
 
 
-def numbered(*entries: Entry) -> list[Numbered]:
+def numbered(*entries: Entry) -> list[NumberedEntry]:
     return [(seq, at(seq), entry) for seq, entry in enumerate(entries, 1)]
 
 
 @pytest.fixture
 def found() -> list[Rest]:
-    return list(rests(ThreadFold(HEADER), numbered(*STORY)))
+    return list(list_rests(ThreadFold(HEADER), numbered(*STORY)))
 
 
 def test_turns_have_numbers_prompts_and_the_records_that_began_them() -> None:
-    told = [(turn.number, turn.version, turn.prompt) for turn in turns(numbered(*STORY))]
+    told = [(turn.number, turn.version, turn.prompt) for turn in list_turns(numbered(*STORY))]
     assert told == [(1, 3, "one\nmore"), (2, 6, "two"), (3, 13, "three")]
-    assert [turn.prompt for turn in turns(numbered(TaskGiven("weave")))] == ["weave"]
+    assert [turn.prompt for turn in list_turns(numbered(TaskGiven("weave")))] == ["weave"]
 
 
 def test_one_can_go_back_to_every_version_at_which_nothing_was_open(found: list[Rest]) -> None:
@@ -67,7 +75,7 @@ def test_one_can_go_back_to_every_version_at_which_nothing_was_open(found: list[
 def test_a_version_in_the_middle_of_a_turn_stands_for_the_place_before_it(
     found: list[Rest],
 ) -> None:
-    places = {version: rest_at(found, version) for version in range(16)}
+    places = {version: find_rest_at(found, version) for version in range(16)}
     assert places[0] is None
     versions = [rest.version for rest in places.values() if rest is not None]
     assert versions == [1, 2, 2, 4, 5, 5, 5, 5, 5, 10, 11, 12, 12, 14, 15]
@@ -76,7 +84,7 @@ def test_a_version_in_the_middle_of_a_turn_stands_for_the_place_before_it(
 def test_the_end_of_a_turn_is_where_it_ended_first_not_where_one_went_back_to(
     found: list[Rest],
 ) -> None:
-    ends = {turn: rest_after(found, turn) for turn in range(5)}
+    ends = {turn: find_rest_after_turn(found, turn) for turn in range(5)}
     versions = {turn: rest and rest.version for turn, rest in ends.items()}
     assert versions == {0: 2, 1: 5, 2: 11, 3: 15, 4: None}
 
@@ -147,4 +155,4 @@ def test_a_merge_is_told_where_its_messages_join(*, is_open: bool) -> None:
     [told] = list_side_events(ThreadFold(HEADER), story)
     assert told.text.startswith("conflict, merged: what was done on desktop")
     assert told.index == 2, "behind the prompt and its answer, before what joins"
-    assert list(joins(ThreadFold(HEADER), story)) == [(2, "desktop")]
+    assert list(list_merge_points(ThreadFold(HEADER), story)) == [(2, "desktop")]

@@ -11,13 +11,13 @@ from case_tables import for_every_row
 from processor_time import slow
 from thread.journals import PLAIN, at, write
 from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.record import GENESIS, Condition, chain, scan
+from treadle.thread.record import GENESIS, JournalCondition, hash_record, scan_journal
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 def line(body: bytes, previous: str = GENESIS) -> bytes:
-    return b'%b,"hash":"%b"}\n' % (body[:-1], chain(previous, body).encode())
+    return b'%b,"hash":"%b"}\n' % (body[:-1], hash_record(previous, body).encode())
 
 
 BODIES = {
@@ -46,14 +46,18 @@ BODIES = {
 
 
 def test_a_line_that_is_no_record_is_none_whatever_its_hash_says() -> None:
-    found = {name: scan(line(body)) for name, body in BODIES.items()}
-    taken = [name for name, one in found.items() if one.records or one.condition is Condition.CLEAN]
+    found = {name: scan_journal(line(body)) for name, body in BODIES.items()}
+    taken = [
+        name
+        for name, one in found.items()
+        if one.records or one.condition is JournalCondition.CLEAN
+    ]
     assert taken == []
 
 
 def test_a_field_that_stands_twice_is_read_as_its_last_value() -> None:
     twice = line(b'{"seq":7,"at":"x","event":{},"seq":1,"at":"y"}')
-    [record] = scan(twice).records
+    [record] = scan_journal(twice).records
     assert (record.seq, record.at) == (1, "y")
 
 
@@ -71,7 +75,7 @@ def test_a_field_that_stands_twice_is_read_as_its_last_value() -> None:
     ],
 )
 def test_an_event_that_is_none_is_a_record_that_cannot_be_read(event: bytes) -> None:
-    [record] = scan(line(b'{"seq":1,"at":"","event":%b}' % event)).records
+    [record] = scan_journal(line(b'{"seq":1,"at":"","event":%b}' % event)).records
     assert bytes(record.event) == event
     with pytest.raises(UnknownEntryError):
         decode_entry(record.event)
@@ -97,20 +101,20 @@ def test_megabytes_of_almost_records_cost_what_their_length_does() -> None:
         for number, data in enumerate((*ALMOST_RECORDS, *BODIES.values()))
         for end in ends
     }
-    taken = [name for name, data in texts.items() if scan(data).records]
-    assert (taken, slow(scan, texts)) == ([], [])
+    taken = [name for name, data in texts.items() if scan_journal(data).records]
+    assert (taken, slow(scan_journal, texts)) == ([], [])
 
 
 def test_a_record_out_of_the_chain_ends_what_is_read_even_if_its_form_is_right() -> None:
     data, head = write(PLAIN)
     forged = line(b'{"seq":%d,"at":"%b","event":{}}' % (head.seq + 1, at(99).encode()), GENESIS)
-    found = scan(data + forged)
+    found = scan_journal(data + forged)
     assert found.head == head
-    assert found.condition is Condition.TORN
+    assert found.condition is JournalCondition.TORN
 
 
 def test_unknown_fields_of_a_record_survive_in_the_file_and_are_passed_over() -> None:
-    [record] = scan(
+    [record] = scan_journal(
         line(b'{"later":{"x":[1]},"seq":1,"at":"t","event":{"type":"x"},"y":0}')
     ).records
     assert (record.seq, record.at, bytes(record.event)) == (1, "t", b'{"type":"x"}')

@@ -31,8 +31,8 @@ from treadle.core.events import (
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.tools import RiskLevel
-from treadle.thread.branches import flat, known_in
-from treadle.thread.codec import Entry, decode_entry, usage_of
+from treadle.thread.branches import collect_record_ids, flatten_records
+from treadle.thread.codec import Entry, decode_entry, get_usage
 from treadle.thread.facts import (
     Annotated,
     BranchRecord,
@@ -51,7 +51,7 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import TASK, ThreadFold
-from treadle.thread.record import Head, Record, Scanner, encode_batch
+from treadle.thread.record import Head, JournalScanner, Record, encode_batch
 from treadle.thread.snapshot import encode_snapshot
 
 randoms = st.randoms(use_true_random=False)
@@ -85,12 +85,12 @@ def texts_in_view(fold: ThreadFold) -> list[str]:
 def test_every_record_of_both_sides_is_in_the_result_exactly_once(random: Random) -> None:
     sides = random_sides(random)
     result = merged(sides)
-    hashes = Counter(one.hash for one in flat(result))
-    wanted = {one.hash for one in flat([*sides.server, *sides.ours])}
+    hashes = Counter(one.hash for one in flatten_records(result))
+    wanted = {one.hash for one in flatten_records([*sides.server, *sides.ours])}
     assert wanted == {*hashes}
     nested = Counter(one.hash for one in fact_of(result[-1]).records)
     assert all(count == 1 for count in nested.values())
-    assert not {*nested} & known_in(sides.server)
+    assert not {*nested} & collect_record_ids(sides.server)
 
 
 @settings(max_examples=30, deadline=None)
@@ -124,7 +124,9 @@ def test_what_one_has_written_since_the_merge_is_merged_alone(random: Random) ->
     more = gone_on([*sides.common, *sides.ours], random, 3, 8000)
     again = merge_of(Sides(sides.common, sides.theirs, [*sides.ours, *more]), result)
     assert again is not None
-    lacking = [one.hash for one in flat(more) if one.hash not in known_in(result)]
+    lacking = [
+        one.hash for one in flatten_records(more) if one.hash not in collect_record_ids(result)
+    ]
     assert [one.hash for one in again.records] == lacking
 
 
@@ -139,7 +141,7 @@ def test_a_merge_of_merges_holds_no_merge_and_no_record_twice(random: Random) ->
     fact = merge_of(Sides(sides.common, third, ours), [*sides.common, *third])
     assert fact is not None
     assert all(one.event["type"] != "merged" for one in fact.records)
-    assert [one.hash for one in fact.records] == [one.hash for one in flat(ours)]
+    assert [one.hash for one in fact.records] == [one.hash for one in flatten_records(ours)]
 
 
 def test_ten_machines_in_turn_come_to_one_thread_that_grows_by_their_records_alone() -> None:
@@ -150,7 +152,7 @@ def test_ten_machines_in_turn_come_to_one_thread_that_grows_by_their_records_alo
     for branch in branches[1:]:
         fact = merge_of(Sides(common, [], branch), server)
         assert fact is not None
-        assert [one.hash for one in fact.records] == [one.hash for one in flat(branch)]
+        assert [one.hash for one in fact.records] == [one.hash for one in flatten_records(branch)]
         server += behind(server, [fact], 50_000 + len(server))
     for branch in branches:
         assert merge_of(Sides(common, [], branch), server) is None
@@ -174,7 +176,7 @@ def test_every_request_after_a_merge_has_its_pairs_whole(random: Random, length:
         if isinstance(action, SendLlmRequest):
             check_pairs(action.request.messages)
         if isinstance(fold.state, WaitingForUserInput):
-            assert fold.merging == ()
+            assert fold.joining_messages == ()
             check_pairs(tuple(fold.conversation))
 
 
@@ -218,7 +220,7 @@ def test_messages_wait_until_nothing_is_open_and_then_join(open_at: int) -> None
         history(said("go")), list(ROUND[:open_at]), [answer("ours"), said("more"), answer("yes")]
     )
     fold = fold_of(merged(sides))
-    assert [message.content for message in fold.merging] == ["ours", "more", "yes"]
+    assert [message.content for message in fold.joining_messages] == ["ours", "more", "yes"]
     assert "ours" not in texts_in_view(fold)
     for entry in (*ROUND[open_at:], answer("over")):
         fold.apply(fold.version + 1, "2026-11-21T08:15:31.000000Z", entry)
@@ -226,7 +228,7 @@ def test_messages_wait_until_nothing_is_open_and_then_join(open_at: int) -> None
         fold.apply(fold.version + 1, "x", PostToolsHookCompleted(False, ""))
         if not isinstance(fold.state, WaitingForUserInput):
             fold.apply(fold.version + 1, "x", answer("over"))
-    assert fold.merging == ()
+    assert fold.joining_messages == ()
     assert texts_in_view(fold)[-3:] == ["ours", "more", "yes"]
     check_pairs(tuple(fold.conversation))
 
@@ -247,7 +249,7 @@ def test_a_result_of_a_call_that_both_sides_know_becomes_a_note() -> None:
     done: list[Entry] = [ended("a", success("a", "seen there"))]
     sides = two_sides(common, [ended("a", success("a", "seen here"))], done)
     fold = fold_of(merged(sides))
-    joined = "\n".join(message.content for message in (*fold.conversation, *fold.merging))
+    joined = "\n".join(message.content for message in (*fold.conversation, *fold.joining_messages))
     assert "seen here" in joined
     assert "seen there" in joined
 
@@ -279,9 +281,9 @@ def test_a_snapshot_at_any_cut_around_a_merge_and_the_tail_equal_the_whole_fold(
         taken = encode_snapshot(fold_of(records[:cut]), Head(last.seq, last.hash, last.at, 1))
         again = extended(restored(taken), records[cut:])
         assert_same(again, whole)
-        assert (again.usage, again.merging, again.queued) == (
+        assert (again.usage, again.joining_messages, again.queued) == (
             whole.usage,
-            whole.merging,
+            whole.joining_messages,
             whole.queued,
         )
 
@@ -291,9 +293,9 @@ def test_a_snapshot_at_any_cut_around_a_merge_and_the_tail_equal_the_whole_fold(
 def test_a_fork_of_a_merged_thread_has_what_was_merged(random: Random) -> None:
     base = fold_of(merged(random_sides(random)))
     header = ThreadCreated(1, "T-01900000-0000-7000-8000-00000000000c", "chat", "t", "/w", "/w")
-    fork = base.branch(header)
+    fork = base.make_fork(header)
     assert tuple(fork.conversation) == tuple(base.conversation)
-    assert fork.merging == base.merging
+    assert fork.joining_messages == base.joining_messages
     for number in range(10):
         event = random_durable_event(random, fork.state, number)
         action = fork.apply(fork.version + 1, "2026-11-21T08:15:31.000000Z", event)
@@ -346,9 +348,9 @@ def test_a_compaction_under_way_on_the_server_ends_before_messages_join() -> Non
     common = history(said("go"), answer("well"))
     sides = two_sides(common, [CompactionRequested("", "12:00")], [said("more"), answer("ours")])
     fold = fold_of(merged(sides))
-    assert [message.content for message in fold.merging] == ["more", "ours"]
+    assert [message.content for message in fold.joining_messages] == ["more", "ours"]
     fold.apply(fold.version + 1, "x", Compacted(2, "in short", "12:01", Usage(9, 1), "m"))
-    assert fold.merging == ()
+    assert fold.joining_messages == ()
     assert fold.conversation.compaction == Compaction(2, "in short")
     assert [message.content for message in fold.conversation][-2:] == ["more", "ours"]
 
@@ -362,9 +364,9 @@ def test_what_was_used_on_both_sides_is_counted_once(random: Random) -> None:
     result = merged(random_sides(random))
     entries = (
         decode_entry(msgspec.json.encode(one.event))
-        for one in {o.hash: o for o in flat(result)}.values()
+        for one in {o.hash: o for o in flatten_records(result)}.values()
     )
-    spent = sum((usage_of(entry) or Usage() for entry in entries), Usage())
+    spent = sum((get_usage(entry) or Usage() for entry in entries), Usage())
     assert fold_of(result).usage == spent
 
 
@@ -391,7 +393,7 @@ def test_prompts_that_both_sides_wait_with_are_not_queued_twice() -> None:
     ours = two_sides(history(said("go")), [known], [known, Annotated("ours")])
     fold = fold_of(merged(ours))
     assert [message.content for message in fold.queued] == ["both"]
-    assert [message.content for message in fold.merging] == ["there"]
+    assert [message.content for message in fold.joining_messages] == ["there"]
 
 
 def test_messages_that_wait_on_both_sides_join_once() -> None:
@@ -474,7 +476,7 @@ def test_a_task_keeps_what_one_machine_knows_and_counts_what_both_have_used() ->
         assert fold.header.machine == TASK
         assert fold.state == before.state
         assert fold.usage.total_tokens == before.usage.total_tokens + sum(
-            (usage_of(decode_entry(one.event)) or Usage()).total_tokens for one in ours
+            (get_usage(decode_entry(one.event)) or Usage()).total_tokens for one in ours
         )
 
 
@@ -482,7 +484,9 @@ def test_what_a_newer_version_wrote_is_kept_and_not_understood() -> None:
     common = history(said("go"))
     strange = b'{"type":"from_the_future","x":1}'
     head = Head(common[-1].seq, common[-1].hash, common[-1].at)
-    ours = Scanner(head).feed(encode_batch(head, "2026-11-21T08:15:31.000000Z", [strange])[0])
+    ours = JournalScanner(head).feed(
+        encode_batch(head, "2026-11-21T08:15:31.000000Z", [strange])[0]
+    )
     fact = merge_of(Sides(common, [], ours), common)
     assert fact is not None
     assert [one.event for one in fact.records] == [{"type": "from_the_future", "x": 1}]

@@ -12,8 +12,8 @@ from treadle.core.events import CancelRequested, Rewound
 from treadle.core.llm import Usage
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import RiskLevel
-from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.codec import Entry, UnknownEntryError
+from treadle.thread.document import Annotation, ThreadMetadata
 from treadle.thread.facts import (
     Annotated,
     Base,
@@ -33,7 +33,7 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import Annotation, ThreadMetadata
+from treadle.thread.metadata import TITLE_LENGTH_MAX
 
 FORK = ThreadCreated(
     1, "T-01900000-0000-7000-8000-00000000000c", "chat", "treadle", base=Base("T-x", 4, "0" * 32)
@@ -144,7 +144,7 @@ def test_a_fork_takes_the_state_and_leaves_what_is_said_about_the_thread() -> No
         FilesSaved("a", "b", "after"),
         Tagged(("a",)),
     )
-    child = parent.branch(FORK)
+    child = parent.make_fork(FORK)
     child.apply(1, at(9), FORK)
     assert child.conversation == parent.conversation
     assert (child.machine.config, child.provider) == (parent.machine.config, "scripted")
@@ -159,9 +159,9 @@ def test_a_fork_of_a_task_keeps_its_memory_and_its_use() -> None:
     header = ThreadCreated(1, HEADER.thread, "task", "treadle")
     parent = fold(TaskGiven("weave"), header=header)
     fork = ThreadCreated(1, FORK.thread, "task", "treadle", base=FORK.base)
-    assert parent.branch(fork).state == parent.state
+    assert parent.make_fork(fork).state == parent.state
     with pytest.raises(UnknownEntryError, match="is a chat"):
-        parent.branch(FORK)
+        parent.make_fork(FORK)
 
 
 def test_a_yes_is_for_the_thread_it_was_given_in_and_not_for_its_forks() -> None:
@@ -173,7 +173,7 @@ def test_a_yes_is_for_the_thread_it_was_given_in_and_not_for_its_forks() -> None
         decided("a"),
     )
     assert [getattr(s, "approved", None) for s in parent.state.executions] == [True, UNSET]  # type: ignore[union-attr]
-    child = parent.branch(FORK)
+    child = parent.make_fork(FORK)
     assert [getattr(s, "approved", None) for s in child.state.executions] == [UNSET, UNSET]  # type: ignore[union-attr]
     assert (child.machine.config.granted, child.machine.questions) == ({}, parent.machine.questions)
     assert parent.machine.config.granted == {"look": RiskLevel.CRITICAL}
@@ -181,12 +181,12 @@ def test_a_yes_is_for_the_thread_it_was_given_in_and_not_for_its_forks() -> None
 
 def test_a_fork_does_not_hear_what_was_still_to_be_said_in_its_base() -> None:
     parent = fold(said("one"), InputQueued(said("later").message))
-    assert (len(parent.queued), parent.branch(FORK).queued) == (1, ())
+    assert (len(parent.queued), parent.make_fork(FORK).queued) == (1, ())
 
 
 def test_a_fork_in_the_middle_of_a_turn_knows_what_that_turn_has_used() -> None:
     parent = fold(said("one"), answer("", call("a"), usage=Usage(5, 5)))
-    child = parent.branch(FORK)
+    child = parent.make_fork(FORK)
     assert (child.turn_usage, child.turn_steps, child.usage) == (Usage(5, 5), 1, Usage())
 
 

@@ -23,15 +23,15 @@ from treadle.thread.record import (
     GENESIS,
     RECORD_SIZE_MAX,
     WRITE_SIZE_MAX,
-    Condition,
     Head,
+    JournalCondition,
+    JournalScan,
+    JournalScanner,
     Record,
-    Scan,
-    Scanner,
-    chain,
-    clean,
     encode_batch,
-    scan,
+    hash_record,
+    replace_surrogates,
+    scan_journal,
 )
 
 texts = st.text(alphabet=st.characters(codec=None, exclude_categories=()), max_size=40)
@@ -40,14 +40,14 @@ texts = st.text(alphabet=st.characters(codec=None, exclude_categories=()), max_s
 def test_a_line_is_laid_out_as_the_design_shows_it() -> None:
     data, head = encode_batch(Head(), at(1), [b'{"type":"x"}', b'{"type":"y"}'])
     first, second = data.splitlines()
-    one = chain(GENESIS, b'{"seq":1,"at":"%b","event":{"type":"x"}}' % at(1).encode())
+    one = hash_record(GENESIS, b'{"seq":1,"at":"%b","event":{"type":"x"}}' % at(1).encode())
     assert first == (
         b'{"seq":1,"at":"2026-11-21T08:15:30.000001Z","event":{"type":"x"},"hash":"%b"}'
         % one.encode()
     )
     body = b'{"seq":2,"at":"%b","batch":1,"event":{"type":"y"}}' % at(1).encode()
     assert second == body[:-1] + b',"hash":"%b"}' % head.hash.encode()
-    assert head == Head(2, chain(one, body), at(1), len(data))
+    assert head == Head(2, hash_record(one, body), at(1), len(data))
 
 
 def test_a_hash_is_half_a_sha256_over_the_hash_before_and_the_line_without_its_hash() -> None:
@@ -72,35 +72,35 @@ def test_records_count_from_one_and_each_names_the_first_of_its_write() -> None:
 
 def test_what_was_written_is_what_is_read() -> None:
     data, head = write(PLAIN)
-    found = scan(data)
-    assert (found.condition, found.head, found.reason) == (Condition.CLEAN, head, "")
+    found = scan_journal(data)
+    assert (found.condition, found.head, found.reason) == (JournalCondition.CLEAN, head, "")
     entries = [entry for batch in PLAIN for entry in batch]
     assert [decode_entry(record.event) for record in found.records] == entries
 
 
 def test_reading_can_begin_after_any_record() -> None:
     data = large()
-    whole = scan(data).records
+    whole = scan_journal(data).records
     lines = data.splitlines(keepends=True)
     size = 0
     for record, line in zip(whole, lines, strict=True):
         size += len(line)
         after = Head(record.seq, record.hash, record.at, size)
-        rest = scan(data[size:], after)
+        rest = scan_journal(data[size:], after)
         assert rest.records == whole[record.seq :]
-        assert (rest.head.size, rest.condition) == (len(data), Condition.CLEAN)
+        assert (rest.head.size, rest.condition) == (len(data), JournalCondition.CLEAN)
 
 
 def test_reading_after_a_record_of_another_journal_finds_nothing_of_ours() -> None:
     data, _ = write(PLAIN)
     [first, *_] = data.splitlines(keepends=True)
     foreign = Head(1, "f" * 32, at(0), len(first))
-    assert scan(data[len(first) :], foreign).records == []
+    assert scan_journal(data[len(first) :], foreign).records == []
 
 
 def test_nothing_at_all_is_a_clean_journal_of_no_records() -> None:
-    found = scan(b"")
-    assert (found.records, found.head, found.condition) == ([], Head(), Condition.CLEAN)
+    found = scan_journal(b"")
+    assert (found.records, found.head, found.condition) == ([], Head(), JournalCondition.CLEAN)
 
 
 def test_a_clock_that_runs_backwards_is_held() -> None:
@@ -119,7 +119,7 @@ def test_any_text_stays_on_its_one_line_and_comes_back(text: str) -> None:
     [record] = records_of(lines)
     assert decode_entry(record.event) == entry
     assert isinstance(entry, UserInput)
-    assert entry.message.content == clean(text)
+    assert entry.message.content == replace_surrogates(text)
 
 
 @for_every_row("text", ["\u2028", "\u2029", "\x85", "\0", "\r", "\n", "\v\f", "\U0001f9f5"])
@@ -142,8 +142,10 @@ def test_characters_that_break_lines_or_strings_elsewhere_come_back(text: str) -
 def test_half_a_surrogate_pair_is_replaced_and_a_split_pair_is_joined(
     text: str, stored: str
 ) -> None:
-    assert clean(text) == stored
-    assert clean({text: [text, (text, 1, None)]}) == {stored: [stored, [stored, 1, None]]}
+    assert replace_surrogates(text) == stored
+    assert replace_surrogates({text: [text, (text, 1, None)]}) == {
+        stored: [stored, [stored, 1, None]]
+    }
 
 
 def test_the_bytes_of_an_event_are_kept_as_they_were_written() -> None:
@@ -161,9 +163,9 @@ def test_every_kind_of_entry_has_a_line_and_comes_back() -> None:
 # ---- reading as it comes --------------------------------------------------------------------
 
 
-def fed(data: bytes, *sizes: int) -> Scan:
+def fed(data: bytes, *sizes: int) -> JournalScan:
     """What a scanner says of the bytes in pieces of these sizes, over and over."""
-    scanner, records, start = Scanner(), list[Record](), 0
+    scanner, records, start = JournalScanner(), list[Record](), 0
     for size in cycle(sizes):
         if start >= len(data):
             break
@@ -187,8 +189,8 @@ def test_however_a_journal_is_cut_into_pieces_it_is_read_the_same(size: int) -> 
         b"{" * 50,
         bytes(9) + data.splitlines(keepends=True)[-1],
     ):
-        assert fed(data + bad, size) == scan(data + bad)
-        assert fed(bad + data, size) == scan(bad + data)
+        assert fed(data + bad, size) == scan_journal(data + bad)
+        assert fed(bad + data, size) == scan_journal(bad + data)
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=8), st.integers(0, 10_000), st.binary())
@@ -198,12 +200,12 @@ def test_damage_is_judged_the_same_however_the_pieces_fall(
     data = large(2)
     place %= len(data)
     damaged = data[:place] + bad + data[place + 3 :]
-    assert fed(damaged, *sizes) == scan(damaged)
+    assert fed(damaged, *sizes) == scan_journal(damaged)
 
 
 def test_a_scanner_hands_out_each_record_as_soon_as_its_line_is_whole() -> None:
     data, _ = write(PLAIN)
-    scanner, count = Scanner(), 0
+    scanner, count = JournalScanner(), 0
     for place in range(len(data)):
         count += len(scanner.feed(data[place : place + 1]))
         assert count == data.count(b"\n", 0, place + 1)
@@ -222,8 +224,8 @@ def test_a_record_that_could_not_be_read_again_is_not_written(size: int) -> None
 def test_the_longest_record_there_can_be_is_read_again() -> None:
     event = b'"' + b"x" * (EVENT_SIZE_MAX - 2) + b'"'
     data, head = encode_batch(Head(), at(0), [event])
-    found = scan(data)
-    assert (found.head, found.condition, len(found.records)) == (head, Condition.CLEAN, 1)
+    found = scan_journal(data)
+    assert (found.head, found.condition, len(found.records)) == (head, JournalCondition.CLEAN, 1)
 
 
 def test_a_write_that_is_longer_than_any_is_refused_before_it_is_written() -> None:
@@ -238,21 +240,21 @@ def test_a_line_without_end_is_given_up_and_is_no_unfinished_write(
     before: bytes, filling: bytes
 ) -> None:
     """So that a file of anything is not read to its end, nor taken for a tear and cut."""
-    scanner, piece, size = Scanner(), filling * 500_000, 0
+    scanner, piece, size = JournalScanner(), filling * 500_000, 0
     assert len(scanner.feed(before)) == before.count(b"\n")
     while not scanner.is_decided:
         assert scanner.feed(piece) == []
         size += len(piece)
         assert size < RECORD_SIZE_MAX + 2 * len(piece)
     found = scanner.end()
-    assert (found.condition, found.head.size) == (Condition.CORRUPT, len(before))
+    assert (found.condition, found.head.size) == (JournalCondition.CORRUPT, len(before))
     assert f"a line of more than {RECORD_SIZE_MAX} bytes" in found.reason
 
 
 def test_lines_without_end_are_given_up_after_as_much_as_one_write_has() -> None:
-    scanner, piece, size = Scanner(), b"words\n" * 1_000_000, 0
+    scanner, piece, size = JournalScanner(), b"words\n" * 1_000_000, 0
     while not scanner.is_decided:
         scanner.feed(piece)
         size += len(piece)
         assert size <= WRITE_SIZE_MAX + len(piece)
-    assert scanner.end().condition is Condition.CORRUPT
+    assert scanner.end().condition is JournalCondition.CORRUPT

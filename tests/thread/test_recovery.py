@@ -8,7 +8,13 @@ from typing import Final
 from case_tables import for_every_row
 from core.samples import Completed, Pending, Running, success
 from treadle.core.tools import EffectClass, Status
-from treadle.thread.recovery import RECOVERY_CASES, CallProgress, Decision, decide, standing_of
+from treadle.thread.recovery import (
+    RECOVERY_CASES,
+    CallProgress,
+    RecoveryAction,
+    decide_recovery,
+    get_call_progress,
+)
 
 COMBINATIONS: Final = list(product(CallProgress, EffectClass, (True, False)))
 
@@ -29,10 +35,10 @@ uncertain    | mutate     | ask, or report
 """The design's sentence about recovery, as a table; `ask` with a person, `report` without."""
 
 WORDS: Final = {
-    "keep": (Decision.KEEP, Decision.KEEP),
-    "run": (Decision.RUN, Decision.RUN),
-    "run again": (Decision.RUN_AGAIN, Decision.RUN_AGAIN),
-    "ask, or report": (Decision.ASK, Decision.REPORT),
+    "keep": (RecoveryAction.KEEP, RecoveryAction.KEEP),
+    "run": (RecoveryAction.RUN, RecoveryAction.RUN),
+    "run again": (RecoveryAction.RUN_AGAIN, RecoveryAction.RUN_AGAIN),
+    "ask, or report": (RecoveryAction.ASK, RecoveryAction.REPORT),
 }
 
 
@@ -47,7 +53,9 @@ def test_exactly_one_row_fits(
         and case.effect in (None, effect)
         and case.has_person in (None, has_person)
     ]
-    assert [case.decision for case in fitting] == [decide(standing, effect, has_person=has_person)]
+    assert [case.decision for case in fitting] == [
+        decide_recovery(standing, effect, has_person=has_person)
+    ]
 
 
 def test_the_decisions_are_those_of_the_design() -> None:
@@ -55,7 +63,7 @@ def test_the_decisions_are_those_of_the_design() -> None:
     assert len(lines) == len(CallProgress) * len(EffectClass)
     for standing, effect, words in lines:
         decisions = [
-            decide(
+            decide_recovery(
                 CallProgress(standing.strip()), EffectClass(effect.strip()), has_person=has_person
             )
             for has_person in (True, False)
@@ -65,18 +73,21 @@ def test_the_decisions_are_those_of_the_design() -> None:
 
 def test_nothing_that_may_have_happened_is_ever_run_again_silently() -> None:
     for standing, effect, has_person in COMBINATIONS:
-        runs = decide(standing, effect, has_person=has_person) in (Decision.RUN, Decision.RUN_AGAIN)
+        runs = decide_recovery(standing, effect, has_person=has_person) in (
+            RecoveryAction.RUN,
+            RecoveryAction.RUN_AGAIN,
+        )
         may_have_happened = standing in (CallProgress.STARTED, CallProgress.UNCERTAIN)
         assert not (runs and may_have_happened and effect is EffectClass.MUTATE)
 
 
 def test_nobody_is_asked_where_nobody_is_there() -> None:
     for standing, effect in product(CallProgress, EffectClass):
-        assert decide(standing, effect, has_person=False) is not Decision.ASK
+        assert decide_recovery(standing, effect, has_person=False) is not RecoveryAction.ASK
 
 
 def test_every_row_and_every_decision_is_used() -> None:
-    assert {case.decision for case in RECOVERY_CASES} == set(Decision)
+    assert {case.decision for case in RECOVERY_CASES} == set(RecoveryAction)
     for case in RECOVERY_CASES:
         assert any(
             case.standing is standing
@@ -96,4 +107,4 @@ def test_every_row_and_every_decision_is_used() -> None:
     ],
 )
 def test_a_folded_call_tells_where_it_stood(status: Status, standing: CallProgress) -> None:
-    assert standing_of(status) is standing
+    assert get_call_progress(status) is standing

@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 from case_tables import for_every_row
-from treadle.thread.safe_text import legible, unhidden
+from treadle.thread.safe_text import replace_invisible_characters, sanitize_text
 
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 MARKS = {"\u061c", "\u200e", "\u200f"}
@@ -36,7 +36,7 @@ def test_every_control_every_turn_of_direction_and_all_that_is_unseen_is_marked_
             or one in MARKS
             or code in UNSEEN
         )
-        assert legible(one) == ("\N{REPLACEMENT CHARACTER}" if steers else one), hex(code)
+        assert sanitize_text(one) == ("\N{REPLACEMENT CHARACTER}" if steers else one), hex(code)
 
 
 @for_every_row(
@@ -51,16 +51,16 @@ def test_every_control_every_turn_of_direction_and_all_that_is_unseen_is_marked_
     ],
 )
 def test_what_makes_emoji_and_words_whole_stays(text: str) -> None:
-    assert legible(text) == text
+    assert sanitize_text(text) == text
 
 
 @for_every_row("hidden", ["\ufe0f", "\ufe0e", "\u200d", "\u200c"])
 def test_what_belongs_to_no_character_before_it_is_marked(hidden: str) -> None:
     mark = "\N{REPLACEMENT CHARACTER}"
-    assert legible(f"rm{hidden} x") == f"rm{mark} x"
-    assert legible(f"⚠\ufe0f{hidden}" + "\ufe0f").count(mark) >= 1
-    assert unhidden(f"rm{hidden}\r\n") == f"rm{mark}\r\n"
+    assert sanitize_text(f"rm{hidden} x") == f"rm{mark} x"
+    assert sanitize_text(f"⚠\ufe0f{hidden}" + "\ufe0f").count(mark) >= 1
+    assert replace_invisible_characters(f"rm{hidden}\r\n") == f"rm{mark}\r\n"
 
 
 def test_line_ends_of_another_system_are_line_ends() -> None:
-    assert legible("a\r\nb\rc") == "a\nb\N{REPLACEMENT CHARACTER}c"
+    assert sanitize_text("a\r\nb\rc") == "a\nb\N{REPLACEMENT CHARACTER}c"

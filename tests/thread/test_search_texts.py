@@ -23,13 +23,13 @@ from treadle.thread.facts import (
     Renamed,
     ThreadCreated,
 )
-from treadle.thread.search_texts import SearchTextKind, Text, texts_of
+from treadle.thread.search_texts import SearchText, SearchTextKind, list_texts
 
 SAMPLES = (*EVERY_ENTRY, LlmEvent.Error(LlmError(LlmErrorKind.SERVER, "no luck today")))
 
 
-def texts(entry: Entry) -> list[Text]:
-    return texts_of(encode_entry(entry)[1])
+def texts(entry: Entry) -> list[SearchText]:
+    return list_texts(encode_entry(entry)[1])
 
 
 def words(entry: Entry) -> str:
@@ -130,15 +130,15 @@ def test_a_command_of_the_person_is_found_once() -> None:
 def test_of_a_long_output_the_whole_is_searched_if_it_is_there() -> None:
     outcome = ToolExecutionOutcome.Success("a", "head … tail", ("f",), BlobRef("0" * 64, 99))
     _, data = encode_entry(ended("a", outcome))
-    assert texts_of(data, lambda ref: f"all {ref.size}") == [
+    assert list_texts(data, lambda ref: f"all {ref.size}") == [
         (SearchTextKind.OUTPUT, "all 99"),
         (SearchTextKind.PLACE, "f"),
     ]
-    assert texts_of(data)[0] == (SearchTextKind.OUTPUT, "head … tail")
+    assert list_texts(data)[0] == (SearchTextKind.OUTPUT, "head … tail")
 
 
 def test_an_event_of_a_newer_version_is_searched_as_it_stands() -> None:
-    ((kind, text),) = texts_of(b'{"type":"sung","song":"la\\nla"}')
+    ((kind, text),) = list_texts(b'{"type":"sung","song":"la\\nla"}')
     assert kind is SearchTextKind.OTHER
     assert "la la" in text
     assert "sung" in text

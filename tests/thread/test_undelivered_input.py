@@ -28,10 +28,10 @@ from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fo
 from treadle.thread.undelivered_input import (
     COMMAND_COUNT_MAX,
     COMMANDS_HEAD,
-    Unheard,
-    Waiting,
-    told_with,
-    words_alone,
+    QueuedMessage,
+    UndeliveredInput,
+    append_commands,
+    strip_commands,
 )
 
 ONE, TWO, THREE = (Message.user(text) for text in ("one", "two", "three"))
@@ -72,17 +72,17 @@ def test_what_steers_is_heard_before_what_does_not_and_begins_no_turn() -> None:
 
 def test_what_steers_is_an_ordinary_prompt_when_the_turn_is_over() -> None:
     fold = folded(*WORK, queue("one", steers=True), queue("two"), ended("a"), answer("done"))
-    assert fold.unheard.waiting == (Waiting(ONE, True), Waiting(TWO))
+    assert fold.undelivered.queued == (QueuedMessage(ONE, True), QueuedMessage(TWO))
     take(fold, UserInput(ONE, was_queued=True))
     assert fold.queued == (TWO,)
-    assert fold.unheard.steering is None
+    assert fold.undelivered.next_steering is None
 
 
 def test_what_came_too_late_to_steer_a_turn_does_not_steer_the_next_one() -> None:
     fold = folded(*WORK, queue("one"), queue("two", steers=True), ended("a"), answer("done"))
     take(fold, UserInput(ONE, was_queued=True))
-    assert fold.unheard.waiting == (Waiting(TWO),)
-    assert fold.unheard.steering is None
+    assert fold.undelivered.queued == (QueuedMessage(TWO),)
+    assert fold.undelivered.next_steering is None
 
 
 def test_a_steering_that_the_machine_refuses_stays_queued() -> None:
@@ -99,42 +99,42 @@ def test_a_prompt_that_says_it_was_queued_takes_the_oldest_however_it_is_worded(
 
 def test_the_newest_message_is_taken_back_first_and_none_is_no_harm() -> None:
     fold = folded(*WORK, queue("one", steers=True), queue("two", steers=True), InputWithdrawn())
-    assert fold.unheard.waiting == (Waiting(ONE, True),)
+    assert fold.undelivered.queued == (QueuedMessage(ONE, True),)
     take(fold, InputWithdrawn(), InputWithdrawn())
-    assert (fold.queued, fold.unheard.steering) == ((), None)
+    assert (fold.queued, fold.undelivered.next_steering) == ((), None)
 
 
 def test_going_back_forgets_what_was_said_and_run_for_what_was_left() -> None:
     fold = folded(*WORK, queue("one", steers=True), CommandShown("make", "built"))
     take(fold, CancelRequested("", "stop"))
-    assert (fold.queued, len(fold.unheard.commands)) == ((ONE,), 1)
+    assert (fold.queued, len(fold.undelivered.commands)) == ((ONE,), 1)
     take(fold, Rewound(3, View(0)))
-    assert (fold.unheard.waiting, fold.unheard.commands) == ((), ())
+    assert (fold.undelivered.queued, fold.undelivered.commands) == ((), ())
 
 
 @pytest.mark.parametrize("heard", [UserInput(ONE), Steered(ONE)], ids=["prompt", "steering"])
 def test_a_command_is_told_with_the_next_message_only(heard: UserInput | Steered) -> None:
     before = () if isinstance(heard, UserInput) else (said("go"),)
     fold = folded(*before, CommandShown("make", "built"))
-    assert len(fold.unheard.commands) == 1
+    assert len(fold.undelivered.commands) == 1
     take(fold, heard)
-    assert fold.unheard.commands == ()
+    assert fold.undelivered.commands == ()
 
 
 def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> None:
     begun = CommandBegun("a", "make", "/w"), CommandBegun("b", "make", "/w")
     shown = CommandShown("make", "built", 0, "a")
     fold = folded(begun[0], shown, begun[1])
-    assert fold.unheard.commands == (shown, begun[1])
-    assert fold.unheard.begun == (begun[1],)
-    told = told_with(fold.unheard.commands, ONE).content
+    assert fold.undelivered.commands == (shown, begun[1])
+    assert fold.undelivered.unfinished_commands == (begun[1],)
+    told = append_commands(fold.undelivered.commands, ONE).content
     assert told == (
         f"one{COMMANDS_HEAD}\n$ make\nbuilt"
         "\n$ make\n[it had begun; whether and how it ended is not known]"
     )
-    assert restored(fold).unheard == fold.unheard
+    assert restored(fold).undelivered == fold.undelivered
     late = CommandShown("make", "", 2, "b")
-    assert take(fold, said("one"), late).unheard.commands == (late,)
+    assert take(fold, said("one"), late).undelivered.commands == (late,)
 
 
 def branch(*entries: Entry) -> Merged:
@@ -145,28 +145,28 @@ def branch(*entries: Entry) -> Merged:
 def test_the_end_of_a_command_on_another_machine_is_told_if_its_beginning_waits() -> None:
     known, other = CommandShown("make", "built", 0, "a"), CommandShown("ls", "", 0, "c")
     fold = folded(CommandBegun("a", "make", "/w"), branch(known, other, said("told of both there")))
-    assert fold.unheard.commands == (known,)
+    assert fold.undelivered.commands == (known,)
 
 
 def test_what_no_message_told_of_on_another_machine_is_told_once_after_a_merge() -> None:
     begun, shown = CommandBegun("a", "make", "/w"), CommandShown("ls", "x", 0, "b")
     told = CommandBegun("c", "make old", "/w")
     fold = folded(said(), branch(told, said("there"), begun, CommandBegun("b", "ls", "/w"), shown))
-    assert fold.unheard.commands == (begun, shown)
-    assert take(fold, branch(begun)).unheard.commands == (begun, shown)
+    assert fold.undelivered.commands == (begun, shown)
+    assert take(fold, branch(begun)).undelivered.commands == (begun, shown)
     end = CommandShown("make", "", 0, "a")
-    assert take(fold, branch(end), branch(begun)).unheard.commands == (shown, end)
+    assert take(fold, branch(end), branch(begun)).undelivered.commands == (shown, end)
 
 
 def test_of_many_commands_the_newest_are_told() -> None:
     shown = [CommandShown(f"make {number}", "") for number in range(COMMAND_COUNT_MAX + 5)]
-    assert folded(*shown).unheard.commands == tuple(shown[5:])
+    assert folded(*shown).undelivered.commands == tuple(shown[5:])
 
 
 def test_a_fork_hears_none_of_it() -> None:
     fold = folded(said(), answer("done"), queue("one"), CommandShown("make", ""))
-    fork = fold.branch(fold.header)
-    assert (fork.queued, fork.unheard.commands) == ((), ())
+    fork = fold.make_fork(fold.header)
+    assert (fork.queued, fork.undelivered.commands) == ((), ())
 
 
 def test_a_snapshot_knows_what_waits_what_steers_and_what_was_run() -> None:
@@ -176,51 +176,51 @@ def test_a_snapshot_knows_what_waits_what_steers_and_what_was_run() -> None:
         CommandShown("make", "no rule", 2),
     )
     found = restored(fold)
-    assert found.unheard.waiting == fold.unheard.waiting
-    assert found.unheard.commands == fold.unheard.commands
+    assert found.undelivered.queued == fold.undelivered.queued
+    assert found.undelivered.commands == fold.undelivered.commands
     assert take(found, ended("a"), Steered(TWO)).queued == (ONE, TWO, THREE)
 
 
 def test_whatever_is_said_taken_back_and_heard_it_is_what_a_plain_list_says() -> None:
     random = Random(7)
-    unheard, plain = Unheard(), list[Waiting]()
+    unheard, plain = UndeliveredInput(), list[QueuedMessage]()
     for number in range(3000):
         dice = random.randrange(6)
         message = Message.user(str(number % 5))
         if dice < 3:
             unheard.add(message, steers=dice == 0)
-            plain.append(Waiting(message, dice == 0))
+            plain.append(QueuedMessage(message, dice == 0))
         elif dice == 3:
-            unheard.heard_first(message, was_queued=True)
-            plain = [Waiting(one.message) for one in plain[1:]]
+            unheard.deliver_prompt(message, was_queued=True)
+            plain = [QueuedMessage(one.message) for one in plain[1:]]
         elif dice == 4:
-            unheard.heard_steering()
+            unheard.deliver_steering()
             first = [nth for nth, one in enumerate(plain) if one.steers][:1]
             for nth in first:
                 del plain[nth]
         else:
-            unheard.withdraw()
+            unheard.withdraw_newest()
             del plain[-1:]
-        assert unheard.waiting == tuple(plain)
-        assert unheard.first == next((one.message for one in plain), None)
-        assert unheard.steering == next((one.message for one in plain if one.steers), None)
+        assert unheard.queued == tuple(plain)
+        assert unheard.next_prompt == next((one.message for one in plain), None)
+        assert unheard.next_steering == next((one.message for one in plain if one.steers), None)
         assert len(unheard) == len(plain)
 
 
 def test_a_message_tells_of_the_commands_behind_its_own_words() -> None:
     shown = (CommandShown("make", "built\n"), CommandShown("make test", "", 2))
-    told = told_with(shown, ONE)
+    told = append_commands(shown, ONE)
     assert told.content == (
         "one\n\n[Before saying this, the person ran commands themselves]"
         "\n$ make\nbuilt\n$ make test\n[no output]\n[exit code 2]"
     )
-    assert words_alone(told.content) == "one"
-    assert told_with((), ONE) is ONE
+    assert strip_commands(told.content) == "one"
+    assert append_commands((), ONE) is ONE
 
 
 def test_the_words_of_a_person_come_back_alone_whatever_was_run() -> None:
     texts = ("x", "x\n\n$ make", "ä\n")
     outputs = ("", COMMANDS_HEAD, "a\n" * 9)
     for text, output in islice(product(texts, outputs), 20):
-        told = told_with((CommandShown("run", output),), Message.user(text))
-        assert words_alone(told.content) == text
+        told = append_commands((CommandShown("run", output),), Message.user(text))
+        assert strip_commands(told.content) == text

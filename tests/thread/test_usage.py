@@ -19,7 +19,7 @@ from treadle.thread.facts import (
     ThreadCreated,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.usage import Spent, by_turn, spending
+from treadle.thread.usage import UsageEntry, list_usage, sum_usage_by_turn
 
 ENTRIES: list[Entry] = [
     ThreadCreated(FORMAT_VERSION, "T-1", "chat", "test"),
@@ -38,11 +38,11 @@ RECORDS = [(seq, f"at {seq}", entry) for seq, entry in enumerate(ENTRIES, 1)]
 
 
 def test_each_use_of_a_model_is_told_with_its_turn_its_model_and_its_purpose() -> None:
-    assert list(spending(RECORDS)) == [
-        Spent(4, "at 4", 1, "failed request", "a:one", Usage(1, unpriced_tokens=1)),
-        Spent(6, "at 6", 1, "answer", "a:one", Usage(10, 2, cost_usd=Decimal("0.5"))),
-        Spent(7, "at 7", 1, "commit message", "a:small", Usage(3, 1)),
-        Spent(11, "at 11", 2, "answer", "a:two", Usage(20, 4)),
+    assert list(list_usage(RECORDS)) == [
+        UsageEntry(4, "at 4", 1, "failed request", "a:one", Usage(1, unpriced_tokens=1)),
+        UsageEntry(6, "at 6", 1, "answer", "a:one", Usage(10, 2, cost_usd=Decimal("0.5"))),
+        UsageEntry(7, "at 7", 1, "commit message", "a:small", Usage(3, 1)),
+        UsageEntry(11, "at 11", 2, "answer", "a:two", Usage(20, 4)),
     ]
 
 
@@ -52,7 +52,7 @@ def test_the_turns_add_up_to_what_the_fold_says_of_the_thread() -> None:
     fold = ThreadFold(header)
     for record in RECORDS:
         fold.apply(*record)
-    turns = by_turn(spending(RECORDS))
+    turns = sum_usage_by_turn(list_usage(RECORDS))
     assert set(turns) == {1, 2}
     assert turns[1] + turns[2] == fold.usage
     assert turns[2] == fold.turn_usage
@@ -74,7 +74,7 @@ def test_what_was_merged_is_told_once_and_is_of_no_turn() -> None:
     fold = ThreadFold(header)
     for record in records:
         fold.apply(*record)
-    found = list(spending(records))
-    assert found[-1] == Spent(12, "at 12", 2, "merged", "", Usage(9, 4))
+    found = list(list_usage(records))
+    assert found[-1] == UsageEntry(12, "at 12", 2, "merged", "", Usage(9, 4))
     assert sum((one.usage for one in found), Usage()) == fold.usage
-    assert by_turn(found) == by_turn(spending(RECORDS))
+    assert sum_usage_by_turn(found) == sum_usage_by_turn(list_usage(RECORDS))

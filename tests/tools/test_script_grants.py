@@ -10,7 +10,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.runtime.approvals import make_kind_grants
-from treadle.thread.grants import with_grant
+from treadle.thread.grants import apply_grant_fact
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import content_of
 from treadle.tools.paths import Root
@@ -138,23 +138,23 @@ def test_a_grant_holds_for_the_file_as_it_was_and_a_yes_too(folder: Path) -> Non
             if content is not None:
                 file.write_text(content)
             call, first = scope(registry, command, cwd)
-            question = config.question_about(call, RiskLevel.HIGH, first)
+            question = config.make_question(call, RiskLevel.HIGH, first)
             assert question is not None
             if not first.kinds and command in RUNS_BY_OTHERS:
                 continue  # no grant is offered
             granted = config
             for fact in make_kind_grants(question, first.kinds):
-                granted = with_grant(granted, fact)
+                granted = apply_grant_fact(granted, fact)
             for now, is_asked in ((content, False), ("two", True), ("one", content != "one")):
                 if now is None:
                     file.unlink(missing_ok=True)
                 else:
                     file.write_text(now)
                 call, later = scope(registry, command, cwd)
-                asked = granted.question_about(call, RiskLevel.HIGH, later) is not None
+                asked = granted.make_question(call, RiskLevel.HIGH, later) is not None
                 if not first.kinds or asked != is_asked:
                     wrong.append((command, content, now, first.kinds, later.kinds))
-                if later.bound == first.bound and now != content:
+                if later.binding == first.binding and now != content:
                     wrong.append((command, "bound", now))
         if first.kinds and (later.file, later.content) != (name, content_of(root, name)):
             wrong.append((command, later.file, later.content))

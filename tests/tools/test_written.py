@@ -156,7 +156,7 @@ def test_what_git_would_read_is_asked_about_in_every_mode(
     def is_asked(path: str) -> bool:
         call = asked(path)
         found = registry.scope_of(call)
-        return config.question_about(call, registry.risk_of(call), found) is not None
+        return config.make_question(call, registry.risk_of(call), found) is not None
 
     wrong += [path for path in (*asks, *plain) if is_asked(path) is (path in plain)]
     assert wrong == []
@@ -224,7 +224,7 @@ def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_li
                 call = asked(path)
                 risk, found = registry.risk_of(call), scope(folder, path)
                 config = AgentConfig(tools=registry.definitions(), approval=auto_edit)
-                has_question = config.question_about(call, risk, found) is not None
+                has_question = config.make_question(call, risk, found) is not None
                 if has_question != is_asked or bool(found.kinds) == is_asked:
                     wrong.append(path)
         line = f"| {', '.join(f'`{name}`' for name in row.names)} | {row.why} |"

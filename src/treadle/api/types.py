@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import Visibility
-from treadle.thread.model import ThreadSummary
 
 Time: TypeAlias = Annotated[
     str, Meta(description="UTC, six digits and Z: 2026-11-21T08:15:30.123456Z", max_length=40)

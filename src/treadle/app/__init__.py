@@ -144,7 +144,7 @@ if TYPE_CHECKING:
     from treadle.outputs import TurnOutcome as TurnOutcome
     from treadle.store.index.filters import ThreadFilters as ThreadFilters
     from treadle.store.index.search import Hit as Hit
-    from treadle.thread.model import ThreadSummary as ThreadSummary
+    from treadle.thread.document import ThreadSummary as ThreadSummary
 
 _HOME = {
     "AgentCommit": "app.sessions.agent_commit",
@@ -200,7 +200,7 @@ _HOME = {
     "ThreadGrants": "app.threads.grants",
     "ThreadHits": "app.threads.thread_lists",
     "ThreadPage": "app.threads.thread_lists",
-    "ThreadSummary": "thread.model",
+    "ThreadSummary": "thread.document",
     "ThreadTarget": "app.sessions.thread_setup",
     "ThreadUsage": "app.upkeep.disk_usage",
     "ThreadView": "app.threads.thread_view",

@@ -14,10 +14,10 @@ from types import ModuleType
 from typing import Final
 
 from treadle.core.task.events import Graph
-from treadle.core.task.graph import check_graph, draw_task
+from treadle.core.task.graph import check_graph, draw_task_machine
 from treadle.core.task.table import TransitionTable
 from treadle.errors import BuildError, UsageError
-from treadle.models.catalog import nearest
+from treadle.models.catalog import suggest_name
 
 MODULE_NAME: Final = "treadle_graph_file"
 """The file's name while it runs: its own could be that of a module that others import."""
@@ -44,14 +44,14 @@ def draw_graph_of_file(place: str) -> str:
         table = _resolve_table(values[name]) if name in values else None
     if name not in values:
         names = [other for other in values if not other.startswith("__")]
-        raise UsageError(f"{file} has no {name}{nearest(name, names)}")
+        raise UsageError(f"{file} has no {name}{suggest_name(name, names)}")
     if table is None:
         raise UsageError(
             f"{name} in {file} is not a graph, but of type {type(values[name]).__name__}",
             hint="it can be a Graph, a TransitionTable, something with a .graph, or a function "
             "without parameters that returns one of these",
         )
-    return draw_task(table)
+    return draw_task_machine(table)
 
 
 def _resolve_table(found: object) -> TransitionTable | None:

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Final
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 _SPECIAL_CHARACTERS: Final = re.compile("[^\n\x20-\x7e]")
 
@@ -30,7 +30,7 @@ def _escape_match(found: re.Match[str]) -> str:
 
 @cache
 def _escape_character(character: str) -> str:
-    if character.isprintable() and legible(character) == character:
+    if character.isprintable() and sanitize_text(character) == character:
         return character
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(

@@ -16,7 +16,7 @@ from treadle.errors import ConfigError, StoreError, UsageError
 from treadle.server.accounts import accounts
 from treadle.server.context import Context
 from treadle.server.data.database import Database
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 Result = TypeVar("Result")
 
@@ -43,7 +43,7 @@ def run_as_operator(
     """
     database = Database(find_database_url(url), pool_size=1)
     try:
-        if not database.is_current():
+        if not database.has_current_schema():
             raise ConfigError(
                 f"{database.name} has not the tables of this version",
                 hint="start `treadle serve` once; with --migrate, if they are of an older version",

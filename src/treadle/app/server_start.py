@@ -12,7 +12,7 @@ from treadle.app.notices import Notify
 from treadle.app.stores import user_folders
 from treadle.app.threads.times import utc_now
 from treadle.errors import UsageError
-from treadle.models.catalog import is_this_machine
+from treadle.models.catalog import is_loopback_host
 from treadle.scratch_folders import scratch_folder
 
 ShowToken = Callable[[str, str], None]
@@ -53,7 +53,7 @@ def check_transport_security(options: ServerOptions) -> str:
     """
     if bool(options.certificate) != bool(options.key):
         raise UsageError("--certificate and --key belong together")
-    if is_this_machine(options.host) or options.certificate or options.behind_proxy:
+    if is_loopback_host(options.host) or options.certificate or options.behind_proxy:
         return ""
     if not options.plain_http:
         raise UsageError(
@@ -82,10 +82,10 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
         if options.workers > 1:
             # Processes keep what they count there; set before the library that looks is loaded.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(scratch_folder())
-        from treadle.server.http.process import Start, listen, serve
+        from treadle.server.http.process import ServerProcessOptions, open_listening_socket, serve
         from treadle.server.http.settings import ServerConfig
 
-        listening = stack.enter_context(listen(options.host, options.port))
+        listening = stack.enter_context(open_listening_socket(options.host, options.port))
         url = options.database or _make_default_database_url()
         _prepare_database(url, show_token, is_migrating=options.migrate)
         config = ServerConfig(
@@ -96,7 +96,7 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
             rate=options.rate,
             burst=max(1, round(options.rate * 10)),
         )
-        start = Start(
+        start = ServerProcessOptions(
             config=config,
             database=url,
             workers=options.workers,
@@ -115,7 +115,7 @@ def _prepare_database(url: str, show_token: ShowToken, *, is_migrating: bool) ->
     database = Database(url)
     try:
         database.prepare(is_migrating=is_migrating)
-        token = database.run(lambda db: accounts.make_owner(db, utc_now()), is_write=True)
+        token = database.run(lambda db: accounts.make_first_user(db, utc_now()), is_write=True)
     finally:
         database.dispose()
     if token is not None:

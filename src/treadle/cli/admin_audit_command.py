@@ -22,7 +22,7 @@ def show_audit(limit: int, before: int | None, database: str | None, as_json: bo
     from treadle.server.accounts import audit
 
     found = run_as_operator(
-        database, lambda context: audit.lines(context, limit, before), is_write=False
+        database, lambda context: audit.list_lines(context, limit, before), is_write=False
     )
     rows = [
         (str(one.id), one.at[:19] + "Z", one.actor, one.action, one.thread or "-", one.detail)

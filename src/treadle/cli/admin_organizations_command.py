@@ -25,7 +25,7 @@ def list_organizations(database: str | None, as_json: bool) -> None:
     """List all organizations."""
     from treadle.server.accounts import accounts
 
-    found = run_as_operator(database, accounts.organizations, is_write=False)
+    found = run_as_operator(database, accounts.list_organizations, is_write=False)
     rows = [(one.name, format_count(one.user_count, "user")) for one in found.organizations]
     print_answer(found, rows, as_json=as_json)
 

@@ -53,14 +53,14 @@ def format_count(count: int, what: str) -> str:
 
 def print_answer(answer: object, rows: Iterable[Sequence[str]], *, as_json: bool) -> None:
     """The answer as JSON, or its rows in columns."""
-    from treadle.thread.safe_text import legible
+    from treadle.thread.safe_text import sanitize_text
 
     if as_json:
         from treadle.cli.json_output import print_json
 
         print_json(answer)
         return
-    table = [[legible(cell) for cell in row] for row in rows]
+    table = [[sanitize_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for row in table:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -36,7 +36,9 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
     found = run_as_operator(
         database,
         lambda context: (
-            accounts.all_tokens(context) if user is None else accounts.tokens_of(context, user)
+            accounts.list_all_tokens(context)
+            if user is None
+            else accounts.list_user_tokens(context, user)
         ),
         is_write=False,
         about=describe_user(user or ""),
@@ -68,7 +70,7 @@ def add_token(user: str, name: str, expires: str | None, database: str | None) -
     new = NewToken(name, until)
 
     def make(context: Context) -> Token:
-        return accounts.make_token_of(context, user, new)
+        return accounts.make_user_token(context, user, new)
 
     made = run_as_operator(database, make, about=describe_user(user))
     click.echo(made.token)
@@ -95,9 +97,9 @@ def parse_expiry(text: str) -> str:
 
     from treadle.app.threads.times import utc_now
     from treadle.cli.thread_filters import parse_moment
-    from treadle.server.accounts.times import later
+    from treadle.server.accounts.times import shift_time
 
     days = re.fullmatch(r"(\d{1,5})d", text.strip(), re.ASCII)
     if days is not None:
-        return later(utc_now(), days=int(days[1]))
+        return shift_time(utc_now(), days=int(days[1]))
     return parse_moment(text, utc_now(), wants_end=True)

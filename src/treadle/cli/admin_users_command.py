@@ -29,7 +29,7 @@ def list_users(database: str | None, as_json: bool) -> None:
     """List all users."""
     from treadle.server.accounts import accounts
 
-    found = run_as_operator(database, accounts.users, is_write=False)
+    found = run_as_operator(database, accounts.list_users, is_write=False)
     rows = []
     for one in found.users:
         marks = {"admin": one.is_admin, "support": one.is_support, "disabled": one.is_disabled}

@@ -12,7 +12,7 @@ import click
 from treadle.cli.json_output import print_json
 from treadle.cli.notices import print_notice
 from treadle.cli.options import folder_option
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.files.provenance import FileOrigin, RunOrigin
@@ -85,7 +85,7 @@ def _show_line(found: FileOrigin) -> None:
         facts.append(("thread", "(no thread)"))
     for name, value in facts:
         if value or name.startswith("line"):
-            click.echo(legible(f"{name:<8} {value}".rstrip()))
+            click.echo(sanitize_text(f"{name:<8} {value}".rstrip()))
 
 
 def _show_runs(found: FileOrigin) -> None:
@@ -94,7 +94,7 @@ def _show_runs(found: FileOrigin) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        click.echo(legible("  ".join([*cells, row[-1]]).rstrip()))
+        click.echo(sanitize_text("  ".join([*cells, row[-1]]).rstrip()))
 
 
 def _describe_uncommitted(found: FileOrigin) -> str:

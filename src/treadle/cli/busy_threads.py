@@ -13,7 +13,7 @@ from treadle.app.threads.forks import can_fork, fork_at_rest
 from treadle.cli.question_dialog import is_interactive
 from treadle.cli.thread_watch import watch_thread
 from treadle.errors import ThreadBusyError
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 _WATCH: Final = "watch"
 _FORK: Final = "fork"
@@ -45,7 +45,7 @@ def handle_busy_thread(store: Store, busy: ThreadBusyError, *, has_prompt: bool)
     if not is_interactive():
         raise busy
     choices = [_WATCH, *([_FORK] if has_prompt and can_fork(store, busy.thread_id) else []), _QUIT]
-    click.echo(f"treadle: {legible(busy.message)}", err=True)
+    click.echo(f"treadle: {sanitize_text(busy.message)}", err=True)
     choice = _ask_for_choice(choices)
     if choice == _QUIT:
         raise busy

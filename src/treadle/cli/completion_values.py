@@ -7,7 +7,7 @@ from click.shell_completion import CompletionItem
 
 from treadle.app.stores import open_store
 from treadle.app.threads.thread_lists import complete_id
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 class ThreadIdType(click.ParamType[str]):
@@ -28,7 +28,7 @@ class ThreadIdType(click.ParamType[str]):
         """Those that begin so, those of this folder first; none where threads cannot be read."""
         found = complete_id(open_store(), incomplete, in_trash=self._in_trash)
         return [
-            CompletionItem(line.id, help=legible(line.title or "").partition("\n")[0])
+            CompletionItem(line.id, help=sanitize_text(line.title or "").partition("\n")[0])
             for line in found
         ]
 

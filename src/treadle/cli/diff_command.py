@@ -11,7 +11,7 @@ import click
 from treadle.cli.json_output import print_json
 from treadle.cli.notices import print_notice
 from treadle.cli.options import folder_option
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.files.file_diff import FileDiff
@@ -98,7 +98,7 @@ async def _show_diff(found: FileDiff, *, wants_stat: bool, color: bool | None) -
 
 def _format_for_terminal(out: bytes, *, is_colored: bool) -> str:
     """Colored by us, if at all: what steers a terminal is taken out of the text first."""
-    lines = [legible(line) for line in out.decode("utf-8", "replace").split("\n")[:-1]]
+    lines = [sanitize_text(line) for line in out.decode("utf-8", "replace").split("\n")[:-1]]
     if is_colored:
         lines = [click.style(line, **_find_line_style(line)) for line in lines]
     return "".join(f"{line}\n" for line in lines)

@@ -48,11 +48,10 @@ def command(custom: str | None, machine: str | None, check: str | None) -> None:
 
 def _draw_built_in(machine: str | None) -> str:
     if machine == "task":
-        from treadle.core.task.graph import draw_task
+        from treadle.core.task.graph import draw_task_machine
         from treadle.core.task.table import build_transition_table
 
-        return draw_task(build_transition_table())
-    from treadle.core.chat.table import TRANSITIONS
-    from treadle.core.diagram import draw
+        return draw_task_machine(build_transition_table())
+    from treadle.core.chat.table import TRANSITIONS, draw_conversation_machine
 
-    return draw(TRANSITIONS)
+    return draw_conversation_machine(TRANSITIONS)

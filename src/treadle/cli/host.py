@@ -7,7 +7,7 @@ import click
 from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.stores import Store, open_store
 from treadle.cli.question_dialog import ask_about_uncertain_call, ask_for_approval, is_interactive
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 def make_host() -> Host:
@@ -31,4 +31,4 @@ def program_name() -> str:
 
 def notify(line: str) -> None:
     """Print a line on standard error, as a terminal may get it."""
-    click.echo(legible(line), err=True)
+    click.echo(sanitize_text(line), err=True)

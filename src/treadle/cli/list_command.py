@@ -21,7 +21,7 @@ from treadle.cli.thread_filters import (
 from treadle.cli.thread_rows import format_rows, report_unreadable
 
 if TYPE_CHECKING:
-    from treadle.thread.model import ThreadSummary
+    from treadle.thread.document import ThreadSummary
 
 LIMIT: Final = 50
 

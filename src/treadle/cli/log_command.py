@@ -8,7 +8,7 @@ import click
 
 from treadle.cli.json_output import print_json
 from treadle.cli.options import folder_option
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,13 +66,13 @@ def _show_commits(listed: Sequence[CommitOrigin]) -> None:
         commit = one.commit
         merge = " (merge)" if len(commit.parents) > 1 else ""
         when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
-        click.echo(legible(f"{when}  {commit.subject}{merge}"))
+        click.echo(sanitize_text(f"{when}  {commit.subject}{merge}"))
         for behind in one.threads:
-            click.echo(legible(f"    {behind.thread}  {behind.summary}"))
+            click.echo(sanitize_text(f"    {behind.thread}  {behind.summary}"))
         if not one.threads:
             click.echo("    (no trailer)")
     if listed:
-        click.echo("\n" + legible(_describe_totals(listed)))
+        click.echo("\n" + sanitize_text(_describe_totals(listed)))
 
 
 def _describe_totals(listed: Sequence[CommitOrigin]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.secrets.redaction import Redactor
@@ -54,4 +54,4 @@ def report_exception(
 ) -> None:
     """The last words of a program that failed for a reason nobody thought of: `sys.excepthook`."""
     text = redact_for_log("".join(format_exception(kind, error, at)))
-    click.echo("\n".join(map(legible, text.splitlines())), err=True)
+    click.echo("\n".join(map(sanitize_text, text.splitlines())), err=True)

@@ -13,7 +13,7 @@ import click
 
 from treadle.cli import options
 from treadle.errors import TreadleError
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
 
 COMMANDS: Final = (
@@ -115,10 +115,10 @@ class _LazyGroup(click.Group):
 
 
 def _make_unknown_command_error(name: str) -> click.UsageError:
-    from treadle.models.catalog import nearest
+    from treadle.models.catalog import suggest_name
 
     return click.UsageError(
-        f"No such command {name!r}{nearest(name, COMMANDS)}\n"
+        f"No such command {name!r}{suggest_name(name, COMMANDS)}\n"
         '`treadle -p "PROMPT"` runs one turn; `treadle` alone, in a terminal, is a talk'
     )
 
@@ -281,7 +281,7 @@ def _show_unfinished_work(folder: str | None) -> None:
         for line in describe_pending(open_store(), here, "treadle resume", notify):
             click.echo(line, err=True)
     except (TreadleError, OSError) as error:
-        click.echo(f"\ntreadle: {legible(str(error))}", err=True)
+        click.echo(f"\ntreadle: {sanitize_text(str(error))}", err=True)
 
 
 def main() -> None:
@@ -296,20 +296,20 @@ def main() -> None:
         error.show(said)
         from treadle.cli.log_redaction import redact_for_log
 
-        click.echo(legible(redact_for_log(said.getvalue())), nl=False, err=True)
+        click.echo(sanitize_text(redact_for_log(said.getvalue())), nl=False, err=True)
         code = error.exit_code
     except TreadleError as error:
         from treadle.cli.log_redaction import redact_for_log
         from treadle.exit_codes import code_of
 
-        click.echo(f"treadle: {legible(redact_for_log(error.message))}", err=True)
+        click.echo(f"treadle: {sanitize_text(redact_for_log(error.message))}", err=True)
         if error.hint:
-            click.echo(f"         {legible(redact_for_log(error.hint))}", err=True)
+            click.echo(f"         {sanitize_text(redact_for_log(error.hint))}", err=True)
         code = code_of(error)
     except OSError as error:
         from treadle.cli.log_redaction import redact_for_log
 
-        click.echo(f"treadle: {legible(redact_for_log(str(error)))}", err=True)
+        click.echo(f"treadle: {sanitize_text(redact_for_log(str(error)))}", err=True)
         code = 1
     except Exception:
         from treadle.cli.log_redaction import report_exception

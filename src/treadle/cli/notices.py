@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 def print_notice(text: str) -> None:
     """Print a sentence that says who speaks."""
-    click.echo(f"treadle: {legible(text)}", err=True)
+    click.echo(f"treadle: {sanitize_text(text)}", err=True)

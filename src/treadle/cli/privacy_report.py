@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from treadle import exit_codes
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.sync.privacy import PrivateThread, ReleasePlan
@@ -59,7 +59,7 @@ def print_removal(removal: CopyRemoval) -> int:
         return exit_codes.DONE
     why = removal.why or "it waits"
     click.echo(
-        legible(f"treadle: not yet removed there: {why}; the next sync does it"),
+        sanitize_text(f"treadle: not yet removed there: {why}; the next sync does it"),
         err=True,
     )
     return exit_codes.FAILED if removal.is_refused else exit_codes.TRY_LATER
@@ -80,4 +80,4 @@ def print_release(plan: ReleasePlan) -> None:
     for one, line in reversed(list(plan.descendants.items())):
         what = "sub-agent" if line.parent is not None else "fork"
         title = f"  {line.title}" if line.title else ""
-        click.echo(legible(f"  {one}  {what}, {line.visibility}{title}"), err=True)
+        click.echo(sanitize_text(f"  {one}  {what}, {line.visibility}{title}"), err=True)

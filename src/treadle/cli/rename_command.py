@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 @click.command("rename")
@@ -20,4 +20,6 @@ def command(thread: str, title: str) -> None:
     from treadle.app.threads.annotations import rename_thread
 
     fold = rename_thread(open_store(), thread, title)
-    click.echo(f"{fold.header.thread}  {legible(fold.title() or '(nothing said yet)')}", err=True)
+    click.echo(
+        f"{fold.header.thread}  {sanitize_text(fold.title() or '(nothing said yet)')}", err=True
+    )

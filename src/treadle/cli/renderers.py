@@ -22,7 +22,7 @@ from treadle.core.task.table import State
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.prices.usage_text import describe_usage
 from treadle.outputs import Output, TurnFinished, TurnOutcome
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 SCHEMA_VERSION: Final = 1
 """Of the records of `--output-format json` and `stream-json`."""
@@ -221,7 +221,7 @@ def _print_activity(text: str, **style: Any) -> None:
 
 def make_printable(text: str) -> str:
     """The text as a terminal may get it. See `treadle.thread.safe_text`."""
-    return legible(text)
+    return sanitize_text(text)
 
 
 def _print_tool_result(output: outputs.ToolFinished) -> None:

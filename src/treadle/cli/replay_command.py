@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from treadle.cli.json_output import print_json
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 @click.command("replay")
@@ -40,9 +40,9 @@ def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> N
             continue
         action = f" / {name}" if name else ""
         move = step.before if step.before == step.after else f"{step.before} -> {step.after}"
-        click.echo(f"{step.seq:>5}  {step.at}  {step.name:<24}  {legible(move)}{action}")
+        click.echo(f"{step.seq:>5}  {step.at}  {step.name:<24}  {sanitize_text(move)}{action}")
     assert verdict is not None
     if as_json:
         print_json(steps)
-    click.echo(legible(verdict.text), err=as_json)
+    click.echo(sanitize_text(verdict.text), err=as_json)
     ctx.exit(0 if verdict.is_good else 1)

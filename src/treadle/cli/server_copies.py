@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from treadle.app.sync.server_copies import ForkCopy, fetch_before_scrub, replace_copies
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle import LocalStore
@@ -67,4 +67,4 @@ def _print_forks(forks: Sequence[ForkCopy]) -> None:
 
 
 def _warn(text: str) -> None:
-    click.echo(f"treadle: {legible(text)}", err=True)
+    click.echo(f"treadle: {sanitize_text(text)}", err=True)

@@ -12,7 +12,7 @@ from treadle.cli.json_output import print_json
 from treadle.cli.notices import print_notice
 from treadle.cli.thread_filters import convert_to_bad_parameter
 from treadle.errors import UsageError
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.threads.thread_view import ThreadView, ViewRequest
@@ -109,7 +109,7 @@ def _show_team_thread(thread: str, request: ViewRequest) -> None:
 
 def _show_thread(found: ThreadView | str, request: ViewRequest) -> None:
     if isinstance(found, str):
-        click.echo(legible(found) if sys.stdout.isatty() else found, nl=False)
+        click.echo(sanitize_text(found) if sys.stdout.isatty() else found, nl=False)
     elif request.as_json:
         print_json(found.past.spent if request.wants_usage else found.document)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from treadle import exit_codes
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.sync.first_sync import FirstSync, NothingSent
@@ -100,5 +100,5 @@ def _confirm_first_sync(plan: FirstSync, *, is_sure: bool) -> bool | None:
 
 def _print_problem(ended: NothingSent) -> int:
     if ended.problem:
-        click.echo(f"treadle: nothing was sent: {legible(ended.problem)}", err=True)
+        click.echo(f"treadle: nothing was sent: {sanitize_text(ended.problem)}", err=True)
     return exit_codes.FAILED

@@ -15,7 +15,7 @@ from treadle.app.sync.sync_runs import SyncOutcome, is_scrub_lost
 from treadle.app.sync.sync_status import SyncStatus
 from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 PROGRESS_COUNT_MIN: Final = 50
 """Threads from which on it is told how far a sync is; in a log, so many between two lines."""
@@ -53,7 +53,7 @@ def print_start(url: str) -> None:
 def print_watch_start(url: str, left: Sequence[str]) -> None:
     """Say that it is synced from now on, and what is left out."""
     for line in _describe_unsent(left):
-        click.echo(legible(line), err=True)
+        click.echo(sanitize_text(line), err=True)
     _print_if_interactive(f"syncing with {url}; Ctrl-C ends it")
 
 
@@ -71,7 +71,7 @@ def print_thread_count(done: int, count: int) -> None:
 def _print_if_interactive(text: str) -> None:
     """A line that is for whoever looks on, and for nobody else."""
     if sys.stderr.isatty():
-        click.echo(legible(text), err=True)
+        click.echo(sanitize_text(text), err=True)
 
 
 # ---- what was done -------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def describe_private_count(count: int) -> str:
 
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
-        click.echo(legible(line))
+        click.echo(sanitize_text(line))
 
 
 def _to_dict(outcome: SyncOutcome) -> dict[str, Any]:

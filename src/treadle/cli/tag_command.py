@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 
 @click.command("tag")
@@ -23,4 +23,4 @@ def command(thread: str, tags: tuple[str, ...], remove: bool) -> None:
     from treadle.app.threads.annotations import tag_thread
 
     found = tag_thread(open_store(), thread, tags, remove=remove)
-    click.echo(legible("\n".join(found)) if found else "", nl=bool(found))
+    click.echo(sanitize_text("\n".join(found)) if found else "", nl=bool(found))

@@ -13,7 +13,7 @@ from treadle.app.sync.team_threads import open_team_thread
 from treadle.app.threads.times import local_time
 from treadle.cli.renderers import make_printable
 from treadle.cli.transcript import show_message
-from treadle.thread.model import Thread
+from treadle.thread.document import Thread
 
 if TYPE_CHECKING:
     from treadle import LocalStore

@@ -9,8 +9,8 @@ import click
 
 from treadle import exit_codes
 from treadle.app.threads.times import local_time
-from treadle.thread.model import ThreadSummary
-from treadle.thread.safe_text import legible
+from treadle.thread.document import ThreadSummary
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app import Hit
@@ -86,7 +86,7 @@ def format_title(line: ThreadSummary, length_max: int = 50) -> str:
     pin = "★ " if line.is_pinned else ""
     tags = "".join(f" #{tag}" for tag in line.tags)
     private = " [private]" if line.is_private else ""
-    return legible(f"{pin}{title}{private}{tags}")
+    return sanitize_text(f"{pin}{title}{private}{tags}")
 
 
 def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
@@ -95,7 +95,7 @@ def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
 
     refused = list_unreadable(threads)
     for line in refused:
-        click.echo(f"thread {line.id} may be intact: {legible(line.problem)}", err=True)
+        click.echo(f"thread {line.id} may be intact: {sanitize_text(line.problem)}", err=True)
     return exit_codes.TRY_LATER if refused else exit_codes.DONE
 
 
@@ -103,6 +103,8 @@ def highlight_snippet(hit: Hit) -> str:
     """The snippet, on a terminal with what was looked for in bold."""
     text, shown, end = hit.snippet, "", 0
     for start, stop in hit.ranges:
-        shown += legible(text[end:start]) + click.style(legible(text[start:stop]), bold=True)
+        shown += sanitize_text(text[end:start]) + click.style(
+            sanitize_text(text[start:stop]), bold=True
+        )
         end = stop
-    return shown + legible(text[end:])
+    return shown + sanitize_text(text[end:])

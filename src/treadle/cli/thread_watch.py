@@ -16,7 +16,7 @@ from treadle.app.threads.thread_watch import (
 )
 from treadle.cli.json_output import print_json
 from treadle.cli.watch_text import WatchFormatter, WatchLine
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.stores import Store
@@ -90,14 +90,14 @@ class _WatchOutput:
         for piece in lines:
             mark, style = _LINE_STYLES[piece.kind]
             blank = " " * len(mark)
-            for number, text in enumerate(legible(piece.text).splitlines()):
+            for number, text in enumerate(sanitize_text(piece.text).splitlines()):
                 before = blank if number and piece.kind == "call" else mark
                 click.echo(click.style(before + text, **style))
 
 
 def _write_text(text: str) -> None:
-    click.echo(legible(text), nl=False)
+    click.echo(sanitize_text(text), nl=False)
 
 
 def _print_notice(text: str) -> None:
-    click.echo(click.style(legible(text), dim=True), err=True)
+    click.echo(click.style(sanitize_text(text), dim=True), err=True)

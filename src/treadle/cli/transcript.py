@@ -16,11 +16,11 @@ from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.task.machine import TaskMachine
 from treadle.models.prices.usage_text import describe_usage
+from treadle.thread.document import Thread
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered, Turn
-from treadle.thread.model import Thread
-from treadle.thread.safe_text import legible
-from treadle.thread.usage import by_turn
+from treadle.thread.history import NumberedEntry, Turn
+from treadle.thread.safe_text import sanitize_text
+from treadle.thread.usage import sum_usage_by_turn
 
 
 def print_thread(view: ThreadView) -> None:
@@ -28,13 +28,15 @@ def print_thread(view: ThreadView) -> None:
     fold, document, past = view.fold, view.document, view.past
     for name, value in (*_list_fields(fold, document, past.entries), ("synced", view.synced)):
         if value:
-            click.echo(f"{name:<8} {legible(value)}")
+            click.echo(f"{name:<8} {sanitize_text(value)}")
     _show_messages(fold, past)
     questions = fold.machine.questions
     asked = {one.call.id for one in questions}
     for call in document.agent_state.pending_tool_calls:
         if call.call_id not in asked:
-            click.echo(f"\nnot finished: {legible(call.tool_name)} ({legible(call.call_id)})")
+            click.echo(
+                f"\nnot finished: {sanitize_text(call.tool_name)} ({sanitize_text(call.call_id)})"
+            )
     if questions and view.is_here:
         click.echo()
         show_pending_questions(document.id, questions, err=False)
@@ -48,12 +50,12 @@ def print_usage(view: ThreadView) -> None:
     """Print what each request of a thread used, and all of them together."""
     for one in view.past.spent:
         where = f"{one.seq:>5}  turn {one.turn:<3}  {one.purpose:<14}  {one.model}"
-        click.echo(f"{legible(where)}  {describe_usage(one.usage)}")
+        click.echo(f"{sanitize_text(where)}  {describe_usage(one.usage)}")
     click.echo(f"in all: {describe_usage(view.document.usage)}")
 
 
 def _list_fields(
-    fold: ThreadFold, document: Thread, entries: Sequence[Numbered]
+    fold: ThreadFold, document: Thread, entries: Sequence[NumberedEntry]
 ) -> list[tuple[str, str | None]]:
     """What a thread is, by name; what has no value is not shown."""
     header, base = fold.header, document.forked_from
@@ -114,7 +116,10 @@ def _list_task_fields(fold: ThreadFold) -> list[tuple[str, str | None]]:
         ("step", f"{memory.step} of {memory.config.max_steps}"),
         ("limits", _describe_limits(memory.budget)),
         ("stopped", f"by its limit of {memory.exceeded}" if memory.exceeded else None),
-        ("error", memory.error if machine.gave_up is None else machine.gave_up.text),
+        (
+            "error",
+            memory.error if machine.suspension_error is None else machine.suspension_error.text,
+        ),
     ]
 
 
@@ -133,7 +138,7 @@ def _describe_limits(budget: TokenBudget | None) -> str | None:
 
 def _show_messages(fold: ThreadFold, past: ThreadViewHistory) -> None:
     """All of them, what happened between them, and which of them a model is not shown any more."""
-    hidden, turns = dict(fold.conversation.hidden), by_turn(past.spent)
+    hidden, turns = dict(fold.conversation.hidden), sum_usage_by_turn(past.spent)
     machine = fold.machine
     is_done = isinstance(machine, TaskMachine) and machine.memory.final_answer is not None
     last = len(fold.conversation) - 1
@@ -170,7 +175,7 @@ def _show_messages(fold: ThreadFold, past: ThreadViewHistory) -> None:
 
 def _show_remark(text: str) -> None:
     for line in text.splitlines():
-        click.echo(click.style(f"  · {legible(line)}", dim=True))
+        click.echo(click.style(f"  · {sanitize_text(line)}", dim=True))
 
 
 def _show_compaction(count: int) -> None:
@@ -184,7 +189,7 @@ def _show_turn_heading(turn: Turn) -> None:
 
 
 def _show_heading(words: str) -> None:
-    click.echo(click.style(f"\n── {legible(words)}", dim=True))
+    click.echo(click.style(f"\n── {sanitize_text(words)}", dim=True))
 
 
 def _show_turn_usage(turn: int, turns: Mapping[int, Usage]) -> None:
@@ -208,11 +213,11 @@ def show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
         if asked in kept:
             lines.append(f"(whole output: treadle show {kept[asked]} --output {asked})")
         for line in lines:
-            click.echo(click.style(f"  {legible(line)}", dim=True))
+            click.echo(click.style(f"  {sanitize_text(line)}", dim=True))
         return
     mark = " (interrupted)" if message.interrupted else ""
-    click.echo(click.style(f"{legible(message.name or who)}{mark}:", bold=True))
+    click.echo(click.style(f"{sanitize_text(message.name or who)}{mark}:", bold=True))
     if message.content:
-        click.echo(legible(message.content))
+        click.echo(sanitize_text(message.content))
     for call in message.tool_calls:
-        click.echo(click.style(f"● {legible(describe_call(call))}", fg="cyan"))
+        click.echo(click.style(f"● {sanitize_text(describe_call(call))}", fg="cyan"))

@@ -23,7 +23,7 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.sync.share_access import end_access, find_share_target
-    from treadle.thread.safe_text import legible
+    from treadle.thread.safe_text import sanitize_text
 
     wants_all = wants_all or not (link or support)
     store = open_store("treadle unshare")
@@ -33,7 +33,7 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
         store, target, ends_links=link or wants_all, ends_support=support or wants_all
     )
     if ended.problem:
-        click.echo(f"treadle: not recorded in the thread: {legible(ended.problem)}", err=True)
+        click.echo(f"treadle: not recorded in the thread: {sanitize_text(ended.problem)}", err=True)
     done = []
     if (count := ended.link_count) is not None:
         done.append(f"{count} link{'' if count == 1 else 's'} ended")

@@ -14,7 +14,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.exchange.record_text import describe_record
-from treadle.thread.branches import ended_in
+from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated
 from treadle.thread.record import Record
@@ -71,7 +71,7 @@ class WatchFormatter:
             self._begun[entry.id] = entry
         elif isinstance(entry, UserInput | Steered):
             self._begun.clear()  # the message says it
-        for command_id in ended_in(entry):
+        for command_id in list_ended_command_ids(entry):
             self._begun.pop(command_id, None)
 
 

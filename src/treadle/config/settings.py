@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from treadle.core.llm import Reasoning
-from treadle.models.catalog import Api, is_base_url, nearest
+from treadle.models.catalog import Api, is_base_url, suggest_name
 from treadle.models.prompt_cache import CacheLifetime
 from treadle.secrets.environment import is_credential
 
@@ -358,7 +358,7 @@ def _find_key_faults(
     for key, value in items.items():
         here = (*path, key)
         if key not in rules:
-            guess = nearest(key, [*rules, *extra])
+            guess = suggest_name(key, [*rules, *extra])
             if _SECRET_NAME.search(key):
                 guess = "; a key never stands in a file of settings: name its key_env, key_file or "
                 guess += "key_command"

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Bound, RiskLevel
+from treadle.core.tools import ApprovalBinding, RiskLevel
 
 
 class AlwaysAsk(Struct, frozen=True, tag="always_ask"):
@@ -76,9 +76,9 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     file: str = ""
 
     @property
-    def bound(self) -> Bound | UnsetType:
+    def binding(self) -> ApprovalBinding | UnsetType:
         """What a yes is bound to; unset if to nothing but the arguments."""
-        return Bound(self.ground, self.content) if self.ground or self.content else UNSET
+        return ApprovalBinding(self.ground, self.content) if self.ground or self.content else UNSET
 
 
 NO_SCOPE: Final = Scope()
@@ -134,7 +134,7 @@ Decision: TypeAlias = Approved | Rejected | Modified
 MUST_ASK: Final = "this call needs approval under every policy"
 
 
-def question_about(
+def make_question(
     policy: Policy,
     call: ToolCall,
     declared: RiskLevel,
@@ -154,17 +154,17 @@ def question_about(
     if isinstance(policy, AlwaysAsk):
         why = "every call needs approval"
     elif isinstance(policy, AskAbove):
-        why = _why_above(policy.risk, risk)
+        why = _explain_risk_limit(policy.risk, risk)
     elif isinstance(policy, ToolBased):
         risk = policy.risks.get(call.tool_name, declared)
         risk = max(risk, assessed) if assessed > declared else risk
-        why = _why_above(RiskLevel.HIGH, risk)
+        why = _explain_risk_limit(RiskLevel.HIGH, risk)
     if scope.must_ask:
         why = why or MUST_ASK
     return Question(call, risk, why, scope) if why else None
 
 
-def _why_above(asked_from: RiskLevel, risk: RiskLevel) -> str:
+def _explain_risk_limit(asked_from: RiskLevel, risk: RiskLevel) -> str:
     """Why a call of this risk is asked about; empty if it is not."""
     if risk < asked_from:
         return ""
@@ -172,13 +172,13 @@ def _why_above(asked_from: RiskLevel, risk: RiskLevel) -> str:
     return f"{words}; this one is {risk.name.lower()}"
 
 
-def covers(granted: str, kind: str) -> bool:
+def is_kind_covered(granted: str, kind: str) -> bool:
     """Whether a grant of one kind covers calls of another: the same, or a folder below it."""
     if granted == kind:
         return True
     return granted.endswith("/") and kind.endswith("/") and kind.startswith(granted)
 
 
-def told_as_modified(arguments_json: str, text: str) -> str:
+def describe_modified_call(arguments_json: str, text: str) -> str:
     """What the model reads of a call that a person changed before it ran."""
     return f"[a person changed the arguments to {arguments_json}]\n{text}"

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.core.answer import as_assistant
+from treadle.core.assistant_message import normalize_assistant_message
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall
 
@@ -22,7 +22,7 @@ UNKNOWN_OUTCOME: Final = (
 """What the model reads as the result of a call that had none where it was made."""
 
 
-def made_whole(messages: Iterable[Message]) -> tuple[Message, ...]:
+def pair_calls_with_results(messages: Iterable[Message]) -> tuple[Message, ...]:
     """The messages with each call followed by exactly one result, in the order of the calls.
 
     A result whose call is not among them becomes a note; a call without one is answered.
@@ -57,7 +57,7 @@ def made_whole(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(whole)
 
 
-def join(conversation: Conversation, messages: Iterable[Message]) -> Conversation:
+def join_messages(conversation: Conversation, messages: Iterable[Message]) -> Conversation:
     """The conversation and, behind it, messages that are whole; calls whose ids it has get others.
 
     Costs time in proportion to the messages that join.
@@ -65,7 +65,7 @@ def join(conversation: Conversation, messages: Iterable[Message]) -> Conversatio
     fresh: dict[str, str] = {}
     for message in messages:
         if message.role == "assistant":
-            joined = as_assistant(message, conversation)
+            joined = normalize_assistant_message(message, conversation)
             pairs = zip(message.tool_calls, joined.tool_calls, strict=True)
             fresh = {was.id: now.id for was, now in pairs}
         elif message.tool_call_id is None:

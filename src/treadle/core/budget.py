@@ -43,7 +43,7 @@ class TokenBudget(Struct, frozen=True, omit_defaults=True):
     max_cost_usd: Decimal | None = None
     max_time_s: float | None = None
 
-    def exceeded_by(self, usage: Usage, elapsed_s: float = 0.0) -> tuple[Limit, str]:
+    def find_exceeded_limit(self, usage: Usage, elapsed_s: float = 0.0) -> tuple[Limit, str]:
         """Which limit is used up, and a sentence that says so; two empty texts if none is."""
         total = usage.input_tokens + usage.output_tokens
         if self.max_total is not None and total >= self.max_total:
@@ -61,19 +61,19 @@ class TokenBudget(Struct, frozen=True, omit_defaults=True):
             return "time", f"Time limit exceeded: {elapsed_s:.0f} of {self.max_time_s:g} s used"
         return "", ""
 
-    def left(self, usage: Usage, elapsed_s: float = 0.0) -> TokenBudget:
+    def get_remaining(self, usage: Usage, elapsed_s: float = 0.0) -> TokenBudget:
         """What remains of it, at least nothing; what a sub-agent may use at most."""
         return TokenBudget(
-            _less(self.max_total, usage.input_tokens + usage.output_tokens),
-            _less(self.max_input, usage.input_tokens),
-            _less(self.max_output, usage.output_tokens),
+            _subtract_used(self.max_total, usage.input_tokens + usage.output_tokens),
+            _subtract_used(self.max_input, usage.input_tokens),
+            _subtract_used(self.max_output, usage.output_tokens),
             None
             if self.max_cost_usd is None
             else max(Decimal(0), self.max_cost_usd - (usage.cost_usd or 0)),
             None if self.max_time_s is None else max(0.0, self.max_time_s - elapsed_s),
         )
 
-    def shared_by(self, count: int) -> TokenBudget:
+    def split_between(self, count: int) -> TokenBudget:
         """The part of each of so many that work side by side; time passes for all alike."""
         return TokenBudget(
             None if self.max_total is None else self.max_total // count,
@@ -83,50 +83,50 @@ class TokenBudget(Struct, frozen=True, omit_defaults=True):
             self.max_time_s,
         )
 
-    def within(self, other: TokenBudget) -> TokenBudget:
+    def restrict_to(self, other: TokenBudget) -> TokenBudget:
         """The tighter of each pair of limits."""
         return TokenBudget(
-            _tighter(self.max_total, other.max_total),
-            _tighter(self.max_input, other.max_input),
-            _tighter(self.max_output, other.max_output),
-            _tighter(self.max_cost_usd, other.max_cost_usd),
-            _tighter(self.max_time_s, other.max_time_s),
+            _get_tighter_limit(self.max_total, other.max_total),
+            _get_tighter_limit(self.max_input, other.max_input),
+            _get_tighter_limit(self.max_output, other.max_output),
+            _get_tighter_limit(self.max_cost_usd, other.max_cost_usd),
+            _get_tighter_limit(self.max_time_s, other.max_time_s),
         )
 
 
-def _less(limit: int | None, used: int) -> int | None:
+def _subtract_used(limit: int | None, used: int) -> int | None:
     return None if limit is None else max(0, limit - used)
 
 
-def _tighter(one: _N | None, other: _N | None) -> _N | None:
+def _get_tighter_limit(one: _N | None, other: _N | None) -> _N | None:
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)
 
 
-def estimate(request: LlmRequest, answer: Message) -> Usage:
+def estimate_request_usage(request: LlmRequest, message: Message) -> Usage:
     """What a request and its answer used, guessed by their length; nobody knows its price."""
-    usage = guess(length_of(request), _length(answer))
+    usage = estimate_usage(count_request_characters(request), _count_message_characters(message))
     return replace(usage, unpriced_tokens=usage.total_tokens)
 
 
-def guess(read_length: int, written_length: int) -> Usage:
+def estimate_usage(read_length: int, written_length: int) -> Usage:
     """The usage that so many characters are likely to be, marked as a guess."""
-    return Usage(tokens_in(read_length), tokens_in(written_length), estimated=True)
+    return Usage(estimate_tokens(read_length), estimate_tokens(written_length), estimated=True)
 
 
-def tokens_in(length: int) -> int:
+def estimate_tokens(length: int) -> int:
     """How many tokens so many characters are likely to be."""
     return -(-length // CHARACTERS_PER_TOKEN)
 
 
-def length_of(request: LlmRequest) -> int:
+def count_request_characters(request: LlmRequest) -> int:
     """How many characters the model will read."""
     tools = len(msgspec.json.encode(request.tools)) if request.tools else 0
-    return len(request.system) + tools + sum(map(_length, request.messages))
+    return len(request.system) + tools + sum(map(_count_message_characters, request.messages))
 
 
-def _length(message: Message) -> int:
+def _count_message_characters(message: Message) -> int:
     length = len(message.content)
     length += sum(len(call.tool_name) + len(call.arguments_json) for call in message.tool_calls)
     for part in message.native.parts if message.native else ():

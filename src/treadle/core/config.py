@@ -14,8 +14,8 @@ from treadle.core.approval import (
     Policy,
     Question,
     Scope,
-    covers,
-    question_about,
+    is_kind_covered,
+    make_question,
 )
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Reasoning
@@ -65,7 +65,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         tool = self.definition_of(tool_name)
         return EffectClass.MUTATE if tool is None else tool.effect
 
-    def question_about(
+    def make_question(
         self, call: ToolCall, assessed: RiskLevel | None, scope: Scope | None = None
     ) -> Question | None:
         """What a person must be asked before this call may run; `None` if nothing.
@@ -85,10 +85,10 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         scope = NO_SCOPE if scope is None else scope
         if scope.refused:
             return None
-        question = question_about(self.approval, call, tool.risk, assessed, scope)
-        return None if question is None or self.has_granted(question) else question
+        question = make_question(self.approval, call, tool.risk, assessed, scope)
+        return None if question is None or self.is_granted(question) else question
 
-    def has_granted(self, question: Question) -> bool:
+    def is_granted(self, question: Question) -> bool:
         """Whether a person has allowed calls of this tool and risk, or of its kinds, for good.
 
         A call that must be asked about is not covered by a grant of its whole tool.
@@ -96,12 +96,12 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         scope, up_to = question.scope, self.granted.get(question.call.tool_name)
         if up_to is not None and question.risk <= up_to and not scope.must_ask:
             return True
-        kinds = [one.kind for one in self.grants if _is_for(one, question)]
+        kinds = [one.kind for one in self.grants if _matches_question(one, question)]
         return bool(scope.kinds) and all(
-            any(covers(granted, kind) for granted in kinds) for kind in scope.kinds
+            any(is_kind_covered(granted, kind) for granted in kinds) for kind in scope.kinds
         )
 
-    def may_have_granted(self, question: Question) -> bool:
+    def may_be_granted(self, question: Question) -> bool:
         """Whether it depends on the kinds of the call, which the question does not say."""
         name, risk = question.call.tool_name, question.risk
         return any(one.tool_name == name and risk <= one.risk for one in self.grants)
@@ -116,7 +116,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         return 0 < limit <= conversation.tokens
 
 
-def _is_for(grant: Grant, question: Question) -> bool:
+def _matches_question(grant: Grant, question: Question) -> bool:
     """Whether a grant is for calls of this tool and risk, and stands on the same ground."""
     return (
         grant.tool_name == question.call.tool_name

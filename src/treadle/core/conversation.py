@@ -13,8 +13,8 @@ from typing import Final, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.log import Log
-from treadle.core.messages import Message, is_by_person, shortened
+from treadle.core.append_list import AppendList
+from treadle.core.messages import Message, cut_middle_bytes, is_by_person
 
 SUMMARY_HEAD: Final = "[Summary of the conversation so far]\n"
 """How the message begins that alone stands for what is no longer in view."""
@@ -51,7 +51,7 @@ class View(Struct, frozen=True, omit_defaults=True):
     hidden: tuple[tuple[int, int], ...] = ()
 
 
-class Conversation(Log[Message]):
+class Conversation(AppendList[Message]):
     """An immutable sequence of messages, cheap to extend.
 
     Args:
@@ -99,7 +99,7 @@ class Conversation(Log[Message]):
         copy.tokens = self.tokens
         return copy
 
-    def _same_messages(self) -> Self:
+    def _copy_with_same_messages(self) -> Self:
         same = type(self).__new__(type(self))
         same._items, same._length, same._call_at = self._items, self._length, self._call_at
         same._view, same.compaction, same.hidden = self._view, self.compaction, self.hidden
@@ -108,16 +108,16 @@ class Conversation(Log[Message]):
 
     def with_tokens(self, tokens: int) -> Self:
         """The same messages, of which the model has read `tokens`. O(1)."""
-        same = self._same_messages()
+        same = self._copy_with_same_messages()
         same.tokens = tokens
         return same
 
     def compact(self, compaction: Compaction) -> Self:
         """The same messages, of which fewer are in view; how many tokens that is, nobody knows."""
-        same = self._same_messages()
+        same = self._copy_with_same_messages()
         same.compaction = compaction
         same.tokens = 0
-        same._view = same._seen()
+        same._view = same._select_in_view()
         return same
 
     @property
@@ -144,7 +144,7 @@ class Conversation(Log[Message]):
 
         Costs time in proportion to the messages in view.
         """
-        same = self._same_messages()
+        same = self._copy_with_same_messages()
         same.compaction, same.hidden = view.compaction, view.hidden
         if view.length < self._length:
             *before, last = view.hidden or ((view.length, view.length),)
@@ -152,22 +152,22 @@ class Conversation(Log[Message]):
                 before, last = [*before, last], (view.length, view.length)
             same.hidden = (*before, (last[0], self._length))
         same.tokens = 0
-        same._view = same._seen()
+        same._view = same._select_in_view()
         return same
 
-    def _seen(self) -> Conversation | None:
+    def _select_in_view(self) -> Conversation | None:
         """The messages in view, as a conversation of their own; `None` if that is all of them."""
         compaction = self.compaction
         if compaction is None and not self.hidden:
             return None
         through = 0 if compaction is None else compaction.through
-        seen = self.beginning()
+        seen = self.list_summary_messages()
         for start, end in (*self.hidden, (self._length, self._length)):
             seen.extend(self[through:start])
             through = max(through, end)
         return Conversation(seen)
 
-    def beginning(self) -> list[Message]:
+    def list_summary_messages(self) -> list[Message]:
         """What stands for the messages before the cut: words of the person, then the summary.
 
         Costs time in proportion to the messages before the cut.
@@ -180,7 +180,7 @@ class Conversation(Log[Message]):
             is_hidden = any(start <= index < end for start, end in self.hidden)
             if room <= 0 or is_hidden or not is_by_person(self[index]):
                 continue
-            seen.append(replace(self[index], content=shortened(self[index].content, room)))
+            seen.append(replace(self[index], content=cut_middle_bytes(self[index].content, room)))
             room -= len(self[index].content.encode())
         return [*reversed(seen), Message.note(head + self.compaction.summary)]
 
@@ -201,4 +201,4 @@ class Conversation(Log[Message]):
             return False
         return super().__eq__(other)
 
-    __hash__ = Log.__hash__
+    __hash__ = AppendList.__hash__

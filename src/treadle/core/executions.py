@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.core.approval import NO_SCOPE, Modified, Question, Rejected, told_as_modified
+from treadle.core.approval import NO_SCOPE, Modified, Question, Rejected, describe_modified_call
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import (
@@ -46,29 +46,29 @@ NOT_ALLOWED: Final = "a person did not allow this call"
 """What the model reads of a rejection without a reason."""
 
 
-def pending(call: ToolCall, at: str) -> _Pending:
+def make_pending_status(call: ToolCall, at: str) -> _Pending:
     """A call that has been asked for."""
     return _Pending(call.id, call.tool_name, at)
 
 
-def questions_about(
+def list_questions(
     calls: Iterable[ToolCall], event: LlmEvent.Completed, config: AgentConfig
 ) -> tuple[Question, ...]:
     """What a person must be asked before the calls of this answer may run, in request order."""
     found = (
-        config.question_about(call, event.risk_at(at), event.scope_at(at))
+        config.make_question(call, event.risk_at(at), event.scope_at(at))
         for at, call in enumerate(calls)
     )
     return tuple(question for question in found if question is not None)
 
 
-def after(executions: Executions, event: ToolEvent) -> Executions | None:
+def apply_tool_event(executions: Executions, event: ToolEvent) -> Executions | None:
     """How the calls stand after the event; `None` if its call does not stand as it needs it."""
     status = next((one for one in executions if one.call_id == event.call_id), None)
     if status is None or isinstance(status, _Completed):
         return None
     if isinstance(event, ToolCompleted):
-        return updated(executions, completed(status, event.outcome, event.at))
+        return replace_execution(executions, make_completed_status(status, event.outcome, event.at))
     if isinstance(event, ToolStarted):
         if isinstance(status, _Running) and not status.uncertain:
             return None
@@ -80,21 +80,21 @@ def after(executions: Executions, event: ToolEvent) -> Executions | None:
             approved=status.approved,
             bound=status.bound,
         )
-        return updated(executions, new)
+        return replace_execution(executions, new)
     if isinstance(status, _Pending):
         return None
     if isinstance(event, ToolUncertain):
-        return updated(executions, replace(status, uncertain=True))
+        return replace_execution(executions, replace(status, uncertain=True))
     new = replace(status, progress=event.progress, last_update_at=event.at)
-    return updated(executions, new)
+    return replace_execution(executions, new)
 
 
-def updated(executions: Executions, new: Status) -> Executions:
+def replace_execution(executions: Executions, new: Status) -> Executions:
     """The executions, with `new` in the place of the one of its call."""
     return tuple(new if status.call_id == new.call_id else status for status in executions)
 
 
-def without_yes(executions: Executions) -> Executions:
+def drop_approvals(executions: Executions) -> Executions:
     """The executions without what a person has allowed: it was for one run, and in one thread."""
     return tuple(
         status if isinstance(status, _Completed) else replace(status, approved=UNSET, bound=UNSET)
@@ -102,7 +102,7 @@ def without_yes(executions: Executions) -> Executions:
     )
 
 
-def asked_anew(questions: Iterable[Question]) -> tuple[Question, ...]:
+def drop_question_scopes(questions: Iterable[Question]) -> tuple[Question, ...]:
     """The questions without what a yes to them would cover: that was somewhere else.
 
     What it covers where they are answered is seen there.
@@ -110,24 +110,26 @@ def asked_anew(questions: Iterable[Question]) -> tuple[Question, ...]:
     return tuple(replace(question, scope=NO_SCOPE) for question in questions)
 
 
-def completed(status: Status, outcome: Outcome, at: str) -> _Completed:
+def make_completed_status(status: Status, outcome: Outcome, at: str) -> _Completed:
     """The call has ended."""
     started = status.started_at if isinstance(status, _Running) else at
     return _Completed(status.call_id, status.tool_name, started, at, outcome, status.modified)
 
 
-def failed(status: Status, kind: ToolErrorKind, message: str, at: str) -> _Completed:
+def make_failed_status(status: Status, kind: ToolErrorKind, message: str, at: str) -> _Completed:
     """The call has ended badly."""
     error = ToolExecutionOutcome.Error(status.call_id, ToolError(kind, message))
-    return completed(status, error, at)
+    return make_completed_status(status, error, at)
 
 
-def cut_off(executions: Executions, reason: str, at: str) -> Executions:
+def cancel_open_calls(executions: Executions, reason: str, at: str) -> Executions:
     """All calls have ended, those that were open because of `reason`."""
     return tuple(
         status
         if isinstance(status, _Completed)
-        else failed(status, ToolErrorKind.CANCELLED, unfinished(status, reason), at)
+        else make_failed_status(
+            status, ToolErrorKind.CANCELLED, describe_open_call(status, reason), at
+        )
         for status in executions
     )
 
@@ -137,7 +139,7 @@ def are_done(executions: Executions) -> bool:
     return all(isinstance(status, _Completed) for status in executions)
 
 
-def have_changed(executions: Executions, config: AgentConfig) -> bool:
+def has_successful_mutation(executions: Executions, config: AgentConfig) -> bool:
     """Whether a tool that can change things succeeded."""
     return any(
         has_succeeded(status) and config.effect_of(status.tool_name) is not EffectClass.READ
@@ -150,7 +152,7 @@ def has_succeeded(status: Status) -> bool:
     return isinstance(status, _Completed) and isinstance(status.outcome, _Success)
 
 
-def told_to_hook(executions: Executions) -> tuple[CompletedToolInfo, ...]:
+def list_completed_tools(executions: Executions) -> tuple[CompletedToolInfo, ...]:
     """What the post-tools hook is told of them."""
     return tuple(
         CompletedToolInfo(status.tool_name, True, status.outcome.changed)
@@ -160,7 +162,7 @@ def told_to_hook(executions: Executions) -> tuple[CompletedToolInfo, ...]:
     )
 
 
-def decide(
+def apply_decision(
     executions: Executions,
     questions: tuple[Question, ...],
     event: ApprovalDecided,
@@ -183,31 +185,31 @@ def decide(
     if isinstance(decision, Rejected):
         reason = decision.reason or NOT_ALLOWED
         unchanged = replace(status, modified=UNSET)
-        rejected = failed(unchanged, ToolErrorKind.REJECTED, reason, event.at)
-        executions = updated(executions, rejected)
+        rejected = make_failed_status(unchanged, ToolErrorKind.REJECTED, reason, event.at)
+        executions = replace_execution(executions, rejected)
     else:
         scope = question.scope if event.scope is None else event.scope
         if isinstance(decision, Modified):
             scope = NO_SCOPE if event.scope is None else event.scope
             call = replace(question.call, arguments_json=decision.arguments_json)
-            again = _again(question, config.question_about(call, decision.risk, scope))
+            again = _repeat_question(question, config.make_question(call, decision.risk, scope))
             new = replace(status, modified=decision.arguments_json)
         yes = replace(new, approved=UNSET, bound=UNSET)
         if again is None:
-            yes = replace(new, approved=True, bound=scope.bound)
-        executions = updated(executions, yes)
+            yes = replace(new, approved=True, bound=scope.binding)
+        executions = replace_execution(executions, yes)
     asked = (again if one is question else one for one in questions)
     return executions, tuple(one for one in asked if one is not None)
 
 
-def _again(asked: Question, now: Question | None) -> Question | None:
+def _repeat_question(asked: Question, now: Question | None) -> Question | None:
     """What is to be asked about a changed call; `None` if the answer to it as it was is enough."""
     if now is None or (now.scope.must_ask and not asked.scope.must_ask):
         return now
     return now if now.risk > asked.risk else None
 
 
-def as_run(call: ToolCall, status: Status) -> ToolCall:
+def apply_modification(call: ToolCall, status: Status) -> ToolCall:
     """The call with the arguments it runs with: the model's, or those a person gave it instead."""
     return call if status.modified is UNSET else replace(call, arguments_json=status.modified)
 
@@ -223,7 +225,7 @@ def list_pending_calls(conversation: Conversation) -> tuple[ToolCall, ...]:
     return conversation[-1 - count].tool_calls[count:] if count < len(conversation) else ()
 
 
-def answered(
+def append_results(
     conversation: Conversation, executions: Iterable[Status], reason: str = ""
 ) -> Conversation:
     """The conversation, with a result for each call of its last round that has none yet.
@@ -236,24 +238,25 @@ def answered(
     calls = list_pending_calls(conversation)
     status_of = {status.call_id: status for status in executions} if calls else {}
     for call in calls:
-        text = _told(status_of.get(call.id), reason)
+        text = _format_result(status_of.get(call.id), reason)
         conversation = conversation.append(Message.tool(call, text))
     return conversation
 
 
-def _told(status: Status | None, reason: str) -> str:
+def _format_result(status: Status | None, reason: str) -> str:
     """What the model reads of a call."""
     if isinstance(status, _Completed):
         outcome = status.outcome
         text = outcome.output if isinstance(outcome, _Success) else f"ERROR: {outcome.error.text}"
     else:
-        text = f"ERROR: {ToolError(ToolErrorKind.CANCELLED, unfinished(status, reason)).text}"
+        why = describe_open_call(status, reason)
+        text = f"ERROR: {ToolError(ToolErrorKind.CANCELLED, why).text}"
     if status is None or status.modified is UNSET:
         return text
-    return told_as_modified(status.modified, text)
+    return describe_modified_call(status.modified, text)
 
 
-def unfinished(status: Status | None, reason: str = "") -> str:
+def describe_open_call(status: Status | None, reason: str = "") -> str:
     """Why a call has no result, and whether it may have done something."""
     has_started = isinstance(status, _Running)
     tail = "it had started and may have had effects" if has_started else "it had not started"

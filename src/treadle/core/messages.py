@@ -18,7 +18,7 @@ def is_by_person(message: Message) -> bool:
     return message.role == "user" and message.name != NOTE
 
 
-def shortened(text: str, size: int) -> str:
+def cut_middle_bytes(text: str, size: int) -> str:
     """The text if it has at most `size` bytes, else its beginning and its end, and what is missing.
 
     The size is that of UTF-8, four bytes of which are about a token in any script.
@@ -65,7 +65,7 @@ class OpaquePart(Struct, frozen=True, tag="opaque", gc=False):
 Part: TypeAlias = TextPart | CallPart | OpaquePart
 
 
-class Native(Struct, frozen=True, gc=False):
+class NativeLayout(Struct, frozen=True, gc=False):
     """How a provider laid out an assistant message, so that it can be sent back as it came.
 
     `source` is the `provider:model` that wrote it; to every other model the parts mean nothing,
@@ -90,7 +90,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     tool_call_id: str | None = None
     name: str | None = None
     interrupted: bool = False
-    native: Native | None = None
+    native: NativeLayout | None = None
 
     @classmethod
     def user(cls, content: str) -> Self:

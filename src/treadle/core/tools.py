@@ -140,7 +140,7 @@ class ToolExecutionOutcome:
 Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error
 
 
-class Bound(Struct, frozen=True, omit_defaults=True):
+class ApprovalBinding(Struct, frozen=True, omit_defaults=True):
     """What was true when a person said yes to a call: the digests of its `Scope`."""
 
     ground: str = ""
@@ -163,7 +163,7 @@ class ToolExecutionStatus:
         requested_at: str = ""
         modified: str | UnsetType = UNSET
         approved: bool | UnsetType = UNSET
-        bound: Bound | UnsetType = UNSET
+        bound: ApprovalBinding | UnsetType = UNSET
 
     class Running(Struct, frozen=True, tag="running", tag_field="status", omit_defaults=True):
         """Started. `uncertain`: the process that ran it died; nobody knows whether it happened."""
@@ -176,7 +176,7 @@ class ToolExecutionStatus:
         uncertain: bool = False
         modified: str | UnsetType = UNSET
         approved: bool | UnsetType = UNSET
-        bound: Bound | UnsetType = UNSET
+        bound: ApprovalBinding | UnsetType = UNSET
 
     class Completed(Struct, frozen=True, tag="completed", tag_field="status"):
         """Ended, well or badly."""

@@ -23,7 +23,7 @@ from treadle.exchange.readable_thread import (
     format_usage,
     list_thread_properties,
 )
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -166,4 +166,4 @@ def _render_preformatted(text: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    return escape(legible(text), quote=True)
+    return escape(sanitize_text(text), quote=True)

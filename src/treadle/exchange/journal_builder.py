@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import CallingLlm, Compacting, PostToolsHook, WaitingForUserInput
-from treadle.core.compaction import words_kept
+from treadle.core.compaction import compute_user_text_size
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import View
 from treadle.core.events import (
@@ -264,7 +264,9 @@ class _JournalBuilder:
         self._record(CompactionRequested(at=self._at))
         state = self._machine.state
         if isinstance(state, Compacting):
-            words = words_kept(self._machine.config, state.conversation, did_not_fit=False)
+            words = compute_user_text_size(
+                self._machine.config, state.conversation, is_too_long=False
+            )
             self._record(
                 Compacted(state.through, self._truncate(step.summary), self._at, words=words)
             )

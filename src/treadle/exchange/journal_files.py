@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.core.tools import BlobRef
-from treadle.thread.record import Condition, Head, Record, Scan, scan
+from treadle.thread.record import Head, JournalCondition, JournalScan, Record, scan_journal
 
 _JOURNAL_START: Final = b'{"seq":1,'
 _OUTPUT_START: Final = b'{"blob":{'
@@ -39,7 +39,7 @@ class JournalPart(Struct, frozen=True):
 
     data: bytes
     records: list[Record]
-    condition: Condition
+    condition: JournalCondition
     reason: str
 
     @property
@@ -56,7 +56,7 @@ def make_journal_part(data: bytes, version: int | None = None) -> JournalPart:
         data: the bytes.
         version: the last record wanted; by default all that are intact.
     """
-    found: Scan = scan(data)
+    found: JournalScan = scan_journal(data)
     records = found.records[:version]
     end = found.head.size
     if len(records) < len(found.records):

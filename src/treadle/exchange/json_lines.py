@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 LINE_SIZE_MAX: Final = 32 * 1024 * 1024
 """Bytes of a line that is looked at: pictures stand in them."""
@@ -42,7 +42,7 @@ def parse_json(text: str) -> Any:
     """
     try:
         value = json.loads(text)
-        return clean(value) if _HALF_SURROGATE.search(text) else value
+        return replace_surrogates(value) if _HALF_SURROGATE.search(text) else value
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 

@@ -16,7 +16,7 @@ from treadle.exchange.readable_thread import (
     format_usage,
     list_thread_properties,
 )
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 _CODE: Final = re.compile(r"(?<!`)(`+)(?!`)(.*?)(?<!`)\1(?!`)")
 _ACTIVE_MARKUP: Final = re.compile(r"<(?=[A-Za-z/!?])|!(?=\[)")
@@ -134,7 +134,7 @@ def _escape_active_markup(text: str) -> str:
 
 def _escape_line(text: str) -> str:
     """A text of one line in which no character has a meaning."""
-    flat = " ".join(legible(text).split())
+    flat = " ".join(sanitize_text(text).split())
     return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", flat)
 
 

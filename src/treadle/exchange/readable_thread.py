@@ -20,8 +20,9 @@ from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.record_text import describe_record
-from treadle.thread.branches import ended_in
+from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.document import Thread
 from treadle.thread.facts import (
     ChildStarted,
     CommandBegun,
@@ -31,10 +32,9 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import Thread
 from treadle.thread.record import Record
-from treadle.thread.safe_text import legible
-from treadle.thread.usage import by_turn, spending
+from treadle.thread.safe_text import sanitize_text
+from treadle.thread.usage import list_usage, sum_usage_by_turn
 
 
 class ReadableMessage(Struct, frozen=True):
@@ -123,7 +123,7 @@ def _find_ended_commands(records: Iterable[Record]) -> Iterator[str]:
     for record in records:
         if b'"command_shown"' in bytes(record.event):
             with suppress(UnknownEntryError):
-                yield from ended_in(decode_entry(record.event))
+                yield from list_ended_command_ids(decode_entry(record.event))
 
 
 class _ReadableThreadBuilder:
@@ -142,7 +142,7 @@ class _ReadableThreadBuilder:
         if self._fold is None:
             self._fold = ThreadFold(header)
         else:
-            self._fold = self._fold.branch(header)
+            self._fold = self._fold.make_fork(header)
             self._add_item(
                 ReadableNote(part.records[0].at, f"forked: {header.thread} goes on from here")
             )
@@ -159,7 +159,9 @@ class _ReadableThreadBuilder:
                 is_told = entry.id not in ended
             words = describe_record(entry, self._name_call) if is_told else None
             if words is not None:
-                self._add_item(ReadableNote(record.at, legible(words.text), legible(words.detail)))
+                self._add_item(
+                    ReadableNote(record.at, sanitize_text(words.text), sanitize_text(words.detail))
+                )
             self._add_new_messages(record.at, is_in_turn=isinstance(entry, Steered))
         return ""
 
@@ -190,24 +192,26 @@ class _ReadableThreadBuilder:
         who = NOTE if message.name == NOTE else message.role
         if message.content or not message.tool_calls:
             is_cut = message.interrupted
-            self._add_item(ReadableMessage(at, who, legible(message.content), self._count, is_cut))
+            self._add_item(
+                ReadableMessage(at, who, sanitize_text(message.content), self._count, is_cut)
+            )
         for call in message.tool_calls:
             self._place_of[call.id] = len(self._turns) - 1, len(self._turns[-1][1])
-            name, text = legible(call.tool_name), legible(_format_arguments(call))
-            self._add_item(ReadableCall(at, legible(call.id), name, text, self._count))
+            name, text = sanitize_text(call.tool_name), sanitize_text(_format_arguments(call))
+            self._add_item(ReadableCall(at, sanitize_text(call.id), name, text, self._count))
 
     def _set_result(self, message: Message) -> None:
         turn, place = self._place_of[message.tool_call_id or ""]
         items = self._turns[turn][1]
         called = items[place]
         assert isinstance(called, ReadableCall)
-        items[place] = replace(called, result=legible(message.content))
+        items[place] = replace(called, result=sanitize_text(message.content))
 
     def build(self, problem: str) -> ReadableThread:
         """All of it; what was gone back from is marked."""
         assert self._fold is not None
         hidden = self._fold.conversation.hidden
-        spent = by_turn(spending(self._entries))
+        spent = sum_usage_by_turn(list_usage(self._entries))
         turns = []
         for number, (at, items) in enumerate(self._turns):
             told = tuple(_mark_hidden(item, hidden) for item in items)
@@ -267,4 +271,4 @@ def list_thread_properties(
     )
     for name, value in pairs:
         if value:
-            yield name, legible(value)
+            yield name, sanitize_text(value)

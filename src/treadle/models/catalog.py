@@ -29,7 +29,7 @@ _BASE_URL: Final = re.compile(
 )
 """The host is spelt out, so that all who read it agree on where it leads."""
 
-_FOREIGN_TO_PATHS: Final = re.compile(r"[@?#]")
+_NOT_IN_PATHS: Final = re.compile(r"[@?#]")
 
 
 _MAKERS: Final[Mapping[str, str]] = {"claude-": "anthropic", "gpt-": "openai"}
@@ -119,7 +119,7 @@ class Catalog(Struct, frozen=True):
         via = "" if len(seen) == 1 else f" (the alias {name!r} leads to it)"
         entry = self.providers.get(provider)
         if entry is None:
-            raise self._unknown(provider, via, is_provider=bool(has_colon))
+            raise self._make_unknown_error(provider, via, is_provider=bool(has_colon))
         if not (model or entry.default_model):
             raise NotConfiguredError(
                 f"the provider {provider!r} has no default model{via}",
@@ -127,12 +127,12 @@ class Catalog(Struct, frozen=True):
             )
         return ModelRef(provider, model or entry.default_model)
 
-    def _unknown(self, name: str, via: str, *, is_provider: bool) -> UsageError:
+    def _make_unknown_error(self, name: str, via: str, *, is_provider: bool) -> UsageError:
         known = list(self.providers) if is_provider else [*self.aliases, *self.providers]
         kind = "provider" if is_provider else "alias or provider"
         whole = [full for full in self.model_traits if full.partition(":")[2] == name]
         whole += [f"{each}:{name}" for start, each in _MAKERS.items() if name.startswith(start)]
-        meant = f"; did you mean {whole[0]}?" if whole else nearest(name, known)
+        meant = f"; did you mean {whole[0]}?" if whole else suggest_name(name, known)
         return UsageError(
             f"there is no {kind} {name!r}{via}{meant}",
             hint=f"known: {', '.join(known)}; or write PROVIDER:MODEL",
@@ -150,7 +150,7 @@ class Catalog(Struct, frozen=True):
             provider, _, model = row.partition(":")
             start = model.removesuffix("*")
             is_whole = start == model
-            is_meant = model in names if is_whole else any(_begins(one, start) for one in names)
+            is_meant = model in names if is_whole else any(_has_prefix(one, start) for one in names)
             if provider in (ref.provider, "*") and is_meant:
                 found.append(((provider != "*", is_whole, len(start)), given))
         merged: dict[str, Any] = {}
@@ -166,10 +166,10 @@ class Catalog(Struct, frozen=True):
         """
         entry = self.providers.get(provider)
         if entry is None:
-            raise self._unknown(provider, "", is_provider=True)
-        return is_this_machine(urlsplit(entry.url(environ)).hostname or "")
+            raise self._make_unknown_error(provider, "", is_provider=True)
+        return is_loopback_host(urlsplit(entry.url(environ)).hostname or "")
 
-    def first_with_key(self, environ: Mapping[str, str]) -> str | None:
+    def find_provider_with_key(self, environ: Mapping[str, str]) -> str | None:
         """The first provider, in the order of the table, with a default model and a key.
 
         A key file or command counts as a key; neither is looked at.
@@ -181,7 +181,7 @@ class Catalog(Struct, frozen=True):
         return None
 
 
-def _begins(name: str, start: str) -> bool:
+def _has_prefix(name: str, start: str) -> bool:
     """Whether a name begins so: a number at the end of the beginning is all of that number."""
     rest = name[len(start) :]
     return name.startswith(start) and not (start[-1:].isdigit() and rest[:1].isdigit())
@@ -212,7 +212,7 @@ def make_catalog(tables: Mapping[str, Any]) -> Catalog:
     )
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """`; did you mean ...?` for what is spelt almost so, in whatever case; else nothing."""
     import difflib
 
@@ -223,7 +223,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def is_base_url(text: str) -> bool:
     """Whether it is an http address that paths can be put behind, without a password in it."""
-    if not _BASE_URL.fullmatch(text) or _FOREIGN_TO_PATHS.search(text):
+    if not _BASE_URL.fullmatch(text) or _NOT_IN_PATHS.search(text):
         return False
     try:
         return urlsplit(text).port != 0
@@ -231,7 +231,7 @@ def is_base_url(text: str) -> bool:
         return False
 
 
-def is_this_machine(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Whether a host, as a URL names it, is this machine."""
     import ipaddress
 

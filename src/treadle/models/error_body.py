@@ -38,17 +38,17 @@ def read_error(body: Any) -> ErrorBody:
     codes: list[str] = []
     words: list[str] = []
     waits: list[str] = []
-    for level in _levels(body, DEPTH_MAX):
+    for level in _list_levels(body, DEPTH_MAX):
         if isinstance(level, str):
             words.append(level)
             continue
-        codes[:0] = _codes_of(level)
-        words += _words_of(level)
-        waits += _details_of(level, "retryDelay")
-    return ErrorBody(tuple(codes), _joined(words), waits[-1] if waits else "")
+        codes[:0] = _list_codes(level)
+        words += _list_words(level)
+        waits += _list_details(level, "retryDelay")
+    return ErrorBody(tuple(codes), _join_words(words), waits[-1] if waits else "")
 
 
-def says_error(body: Mapping[str, Any]) -> bool:
+def is_error_body(body: Mapping[str, Any]) -> bool:
     """Whether what came in a stream, and is none of its events, says what went wrong.
 
     Proxies and servers end a stream so in whatever form they have, often without `error`; passed
@@ -56,15 +56,15 @@ def says_error(body: Mapping[str, Any]) -> bool:
     """
     own = body.get("base_resp")
     is_own = isinstance(own, Mapping) and bool(own.get("status_code"))
-    return is_own or bool(body.get("error")) or any(True for _ in _words_of(body))
+    return is_own or bool(body.get("error")) or any(True for _ in _list_words(body))
 
 
-def _levels(body: Any, depth: int) -> Iterator[Mapping[str, Any] | str]:
+def _list_levels(body: Any, depth: int) -> Iterator[Mapping[str, Any] | str]:
     """The objects from the outermost to the innermost; a text that holds none is a level itself."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
-        inner = _decoded(body)
+        inner = _decode_wrapped(body)
         if inner is None:
             yield body
             return
@@ -78,14 +78,14 @@ def _levels(body: Any, depth: int) -> Iterator[Mapping[str, Any] | str]:
     for inner in (
         body.get("error"),
         body.get("base_resp"),
-        _decoded(body.get("message")),
+        _decode_wrapped(body.get("message")),
         metadata.get("raw") if isinstance(metadata, Mapping) else None,
     ):
         if inner is not None:
-            yield from _levels(inner, depth - 1)
+            yield from _list_levels(inner, depth - 1)
 
 
-def _decoded(text: Any) -> Any:
+def _decode_wrapped(text: Any) -> Any:
     """The object or list that a text or a `message` holds; `None` if it is only words."""
     if isinstance(text, Mapping):
         return text
@@ -100,7 +100,7 @@ def _decoded(text: Any) -> Any:
     return value if isinstance(value, dict | list) and value else None
 
 
-def _codes_of(level: Mapping[str, Any]) -> Iterator[str]:
+def _list_codes(level: Mapping[str, Any]) -> Iterator[str]:
     for key in ("code", "type"):
         if level.get(key):
             yield str(level[key])
@@ -109,10 +109,10 @@ def _codes_of(level: Mapping[str, Any]) -> Iterator[str]:
     metadata = level.get("metadata")
     if isinstance(metadata, Mapping) and FLAGGED_INPUT in metadata:
         yield FLAGGED_INPUT
-    yield from _details_of(level, "reason")
+    yield from _list_details(level, "reason")
 
 
-def _details_of(level: Mapping[str, Any], name: str) -> Iterator[str]:
+def _list_details(level: Mapping[str, Any], name: str) -> Iterator[str]:
     """What Google's details say under a name."""
     details = level.get("details")
     for detail in details if isinstance(details, list) else ():
@@ -120,20 +120,20 @@ def _details_of(level: Mapping[str, Any], name: str) -> Iterator[str]:
             yield detail[name]
 
 
-def _words_of(level: Mapping[str, Any]) -> Iterator[str]:
+def _list_words(level: Mapping[str, Any]) -> Iterator[str]:
     """What one level says itself.
 
     `failed_generation` is what the model wrote and Groq refused: without it nobody knows why.
     """
     for key in ("message", "detail", "msg", "status_msg", FAILED_GENERATION):
         said = level.get(key)
-        if isinstance(said, str) and _decoded(said) is None:
+        if isinstance(said, str) and _decode_wrapped(said) is None:
             yield said
         elif isinstance(said, list):
-            yield "; ".join(_fault(one) for one in said[:_FAULTS_MAX])
+            yield "; ".join(_format_fault(one) for one in said[:_FAULTS_MAX])
 
 
-def _fault(fault: Any) -> str:
+def _format_fault(fault: Any) -> str:
     """One of FastAPI's faults: what is wrong, and where."""
     if not isinstance(fault, Mapping):
         return fault if isinstance(fault, str) else ""
@@ -144,7 +144,7 @@ def _fault(fault: Any) -> str:
     return text
 
 
-def _joined(words: list[str]) -> str:
+def _join_words(words: list[str]) -> str:
     """All words once: a wrapping often repeats what it wraps."""
     kept: list[str] = []
     for one in words:

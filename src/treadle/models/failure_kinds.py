@@ -94,17 +94,19 @@ class ErrorPhrase(Struct, frozen=True):
     instead_of: frozenset[LlmErrorKind]
     words: tuple[re.Pattern[str], ...]
 
-    def says(self, message: str) -> bool:
+    def matches(self, message: str) -> bool:
         """Whether the message holds one of the words."""
         return any(pattern.search(message) for pattern in self.words)
 
 
-def _phrase(kind: LlmErrorKind, instead_of: Iterable[LlmErrorKind], *words: str) -> ErrorPhrase:
+def _make_phrase(
+    kind: LlmErrorKind, instead_of: Iterable[LlmErrorKind], *words: str
+) -> ErrorPhrase:
     patterns = tuple(re.compile(one, re.IGNORECASE | re.DOTALL) for one in words)
     return ErrorPhrase(kind, frozenset(instead_of), patterns)
 
 
-_LOOKED_AT_MAX: Final = 4096
+_COMPARED_LENGTH_MAX: Final = 4096
 """Characters of a message that are compared: what it is about stands at its beginning."""
 
 _OVER_A_LIMIT: Final = (
@@ -120,13 +122,13 @@ costs a request; limits of what is written, and of other things than text, are n
 PHRASES: Final = (
     # Retried as a limit of requests it would never succeed: it alone is over the limit of tokens,
     # or longer than what the person's plan pays for.
-    _phrase(
+    _make_phrase(
         _K.CONTEXT_TOO_LONG,
         (_K.RATE_LIMITED, _K.BAD_REQUEST, _K.SERVER),
         r"request too large .*\b(tokens per min|TPM)\b",
         r"required for long context requests",
     ),
-    _phrase(
+    _make_phrase(
         _K.PERMISSION,
         (_K.RATE_LIMITED, _K.BAD_REQUEST, _K.SERVER),
         r"credit balance is too low",
@@ -138,7 +140,7 @@ PHRASES: Final = (
         r"account is in good standing",
         r"organization has been (disabled|restricted)",
     ),
-    _phrase(
+    _make_phrase(
         _K.CONTENT_FILTERED,
         (_K.BAD_REQUEST, _K.PERMISSION, _K.SERVER),
         r"output blocked by content filtering policy",
@@ -151,7 +153,7 @@ PHRASES: Final = (
         r"rejected as a result of our safety system",
         r"put new_sensitive",
     ),
-    _phrase(
+    _make_phrase(
         _K.AUTHENTICATION,
         (_K.BAD_REQUEST, _K.PERMISSION),
         r"incorrect API key",
@@ -159,8 +161,8 @@ PHRASES: Final = (
         r"missing or invalid authorization header",
     ),
     # As `tool_use_failed`, where it has no code.
-    _phrase(_K.SERVER, (_K.BAD_REQUEST,), r"failed to generate tool_calls"),
-    _phrase(
+    _make_phrase(_K.SERVER, (_K.BAD_REQUEST,), r"failed to generate tool_calls"),
+    _make_phrase(
         _K.CONTEXT_TOO_LONG,
         (_K.BAD_REQUEST, _K.SERVER),
         r"(prompt|input|request) (is )?too (long|large)",
@@ -178,13 +180,13 @@ PHRASES: Final = (
 """In this order; the first that fits and may correct what code and status say."""
 
 
-def kind_of(codes: Iterable[str], words: str, otherwise: LlmErrorKind | None) -> LlmErrorKind:
+def classify_error(codes: Iterable[str], words: str, default: LlmErrorKind | None) -> LlmErrorKind:
     """What an error is.
 
     Args:
         codes: its codes and types, the innermost first.
         words: its message.
-        otherwise: what its HTTP status says; without one, `invalid_request_error` decides between
+        default: what its HTTP status says; without one, `invalid_request_error` decides between
             the two sides. It cannot do so before the status, because OpenAI says it for 401 and
             404 too.
     """
@@ -192,10 +194,10 @@ def kind_of(codes: Iterable[str], words: str, otherwise: LlmErrorKind | None) ->
     kind = next((KIND_OF_CODE[code] for code in codes if code in KIND_OF_CODE), None)
     if kind is None:
         status = next((int(code) for code in codes if code.isdecimal() and len(code) == 3), 0)
-        if otherwise is None:
-            otherwise = _K.BAD_REQUEST if "invalid_request_error" in codes else _K.SERVER
-        kind = KIND_OF_STATUS.get(status, otherwise)
+        if default is None:
+            default = _K.BAD_REQUEST if "invalid_request_error" in codes else _K.SERVER
+        kind = KIND_OF_STATUS.get(status, default)
     for phrase in PHRASES:
-        if kind in phrase.instead_of and phrase.says(words[:_LOOKED_AT_MAX]):
+        if kind in phrase.instead_of and phrase.matches(words[:_COMPARED_LENGTH_MAX]):
             return phrase.kind
     return kind

@@ -1,9 +1,9 @@
 """The border where the failures of SDKs, HTTP and wire formats become `LlmError`s, once.
 
-`failure_of` takes any exception that a provider's stream can raise; `failure_in` an error object
-that arrives in the middle of a stream, under HTTP 200. `error_body` reads such an object, and the
-tables of `failure_kinds` say what it means. The SDKs' classes are known by what they carry, not
-imported.
+`make_llm_error` takes any exception that a provider's stream can raise; `make_stream_llm_error` an
+error object that arrives in the middle of a stream, under HTTP 200. `error_body` reads such an
+object, and the tables of `failure_kinds` say what it means. The SDKs' classes are known by what
+they carry, not imported.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import msgspec
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.retry import DELAY_S_FIRST, KIND_OF_STATUS, RETRY_AFTER_S_MAX
 from treadle.models.error_body import read_error
-from treadle.models.failure_kinds import kind_of
-from treadle.thread.record import clean
+from treadle.models.failure_kinds import classify_error
+from treadle.thread.record import replace_surrogates
 
 MESSAGE_LENGTH_MAX: Final = 500
 
@@ -47,15 +47,15 @@ class WireError(Exception):
         self.message = message
 
 
-def one_line(text: str) -> str:
+def shorten_to_line(text: str) -> str:
     """For people: storable, on one line, cut to size."""
-    line = _SPACE.sub(" ", clean(text)).strip()
+    line = _SPACE.sub(" ", replace_surrogates(text)).strip()
     if not line.isprintable():  # an escape sequence would be obeyed by the terminal
         line = "".join(each if each.isprintable() else "\ufffd" for each in line)
     return line if len(line) <= MESSAGE_LENGTH_MAX else line[: MESSAGE_LENGTH_MAX - 1] + "…"
 
 
-def failure_of(
+def make_llm_error(
     error: Exception,
     who: str,
     *,
@@ -75,42 +75,44 @@ def failure_of(
         usage: what the attempt is known to have used.
         request_length: characters that the model was to read.
     """
-    chain = list(_causes(error))
+    chain = list(_list_causes(error))
     for one in chain:
         if isinstance(one, WireError):
-            return LlmError(one.kind, one_line(f"{who}: {one.message}"), usage=usage)
+            return LlmError(one.kind, shorten_to_line(f"{who}: {one.message}"), usage=usage)
     for missing in (error, error.__cause__):
         if isinstance(missing, ImportError):  # no answer of a server makes a module go missing
             text = f"{who}: {type(missing).__name__}: {missing}"
-            return LlmError(_K.INTERNAL, one_line(text), usage=usage)
+            return LlmError(_K.INTERNAL, shorten_to_line(text), usage=usage)
     for one in chain:
         status = getattr(one, "status_code", None)
         if isinstance(status, int):
-            failure = _of_status(one, status, who, request_length)
+            failure = _make_status_error(one, status, who, request_length)
             return msgspec.structs.replace(failure, usage=usage)
     names = {kind.__name__ for one in chain for kind in type(one).__mro__}
     words = str(chain[-1]) or type(chain[-1]).__name__
     if "TimeoutException" in names or "APITimeoutError" in names or "TimeoutError" in names:
-        return LlmError(_K.TIMEOUT, one_line(f"{who}: {words}"), usage=usage)
+        return LlmError(_K.TIMEOUT, shorten_to_line(f"{who}: {words}"), usage=usage)
     if "TransportError" in names or "APIConnectionError" in names or "OSError" in names:
         kind = _K.CUT_STREAM if has_begun else _K.NETWORK
-        return LlmError(kind, one_line(f"{who}: {words}"), usage=usage)
+        return LlmError(kind, shorten_to_line(f"{who}: {words}"), usage=usage)
     what = f"{type(error).__name__}: {error}"
     if not is_asked:
-        return LlmError(_K.INTERNAL, one_line(f"{who}: {what}"), usage=usage)
+        return LlmError(_K.INTERNAL, shorten_to_line(f"{who}: {what}"), usage=usage)
     text = f"{who}: what came makes no sense: {what}"
-    return LlmError(_K.INVALID_RESPONSE, one_line(text), usage=usage)
+    return LlmError(_K.INVALID_RESPONSE, shorten_to_line(text), usage=usage)
 
 
-def failure_in(body: Any, who: str, usage: Usage | None = None) -> LlmError:
+def make_stream_llm_error(body: Any, who: str, usage: Usage | None = None) -> LlmError:
     """An error object that came in the middle of a stream; of no known kind, it is the server's."""
     read = read_error(body)
     words = read.words or "no reason given"
-    kind = kind_of(read.codes, words, None)
-    return LlmError(kind, one_line(f"{who}: {words}"), _named_wait_s({}, read.wait), usage=usage)
+    kind = classify_error(read.codes, words, None)
+    return LlmError(
+        kind, shorten_to_line(f"{who}: {words}"), _choose_wait_s({}, read.wait), usage=usage
+    )
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     """The error and what lies under it, at most ten deep."""
     one: BaseException | None = error
     for _ in range(10):
@@ -120,11 +122,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
 
 
-def _of_status(error: BaseException, status: int, who: str, request_length: int) -> LlmError:
+def _make_status_error(
+    error: BaseException, status: int, who: str, request_length: int
+) -> LlmError:
     response = getattr(error, "response", None)
     headers = getattr(response, "headers", {})
     read = read_error(getattr(error, "body", None))
-    kind = kind_of(read.codes, read.words, _kind_of_status(status))
+    kind = classify_error(read.codes, read.words, _classify_status(status))
     words = read.words
     if 300 <= status < 400:
         words = f"redirects to {headers.get('location', 'nowhere')}, which is never followed"
@@ -136,14 +140,14 @@ def _of_status(error: BaseException, status: int, who: str, request_length: int)
             kind, words = _K.CONTEXT_TOO_LONG, f"{words}, without a word; a long request"
     request_id = headers.get("request-id") or headers.get("x-request-id")
     about = f"HTTP {status}" + (f", request {request_id}" if request_id else "")
-    wait_s = _named_wait_s(headers, read.wait)
-    about = one_line(about)[:100]
+    wait_s = _choose_wait_s(headers, read.wait)
+    about = shorten_to_line(about)[:100]
     if wait_s is not None and wait_s > RETRY_AFTER_S_MAX:
         about += f", to be asked again in {wait_s / 60:,.0f} minutes"
-    return LlmError(kind, f"{one_line(f'{who}: {words}')} ({about})", wait_s)
+    return LlmError(kind, f"{shorten_to_line(f'{who}: {words}')} ({about})", wait_s)
 
 
-def _kind_of_status(status: int) -> LlmErrorKind:
+def _classify_status(status: int) -> LlmErrorKind:
     if 300 <= status < 400:  # never followed: what answers at this address is not the provider
         return _K.INVALID_RESPONSE
     if status == 402:
@@ -151,9 +155,9 @@ def _kind_of_status(status: int) -> LlmErrorKind:
     return KIND_OF_STATUS.get(status, _K.SERVER if status >= 500 else _K.BAD_REQUEST)
 
 
-def _named_wait_s(headers: Mapping[str, str], in_body: str) -> float | None:
+def _choose_wait_s(headers: Mapping[str, str], in_body: str) -> float | None:
     """The wait that headers and body ask for; one of zero would make a loop of the retries."""
-    named = (retry_after_s(headers), _seconds(in_body.removesuffix("s") or None))
+    named = (retry_after_s(headers), _parse_seconds(in_body.removesuffix("s") or None))
     return max((max(DELAY_S_FIRST, wait_s) for wait_s in named if wait_s is not None), default=None)
 
 
@@ -162,11 +166,14 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
     Azure sends both headers and leaves one of them at zero: the longest wait that is named holds.
     """
-    named = (_seconds(headers.get("retry-after-ms"), 0.001), _seconds(headers.get("retry-after")))
+    named = (
+        _parse_seconds(headers.get("retry-after-ms"), 0.001),
+        _parse_seconds(headers.get("retry-after")),
+    )
     return max((wait_s for wait_s in named if wait_s is not None), default=None)
 
 
-def _seconds(text: str | None, scale: float = 1.0) -> float | None:
+def _parse_seconds(text: str | None, scale: float = 1.0) -> float | None:
     if text is None:
         return None
     try:
@@ -182,7 +189,7 @@ def _seconds(text: str | None, scale: float = 1.0) -> float | None:
     return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
-def without_key(text: str, key: str, mark: str) -> str:
+def redact_key(text: str, key: str, mark: str) -> str:
     """A message without the key, which some endpoints repeat whole, in part or half masked.
 
     Args:

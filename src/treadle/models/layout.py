@@ -1,7 +1,7 @@
 """An assistant message and its provider's blocks: from a stream into a message, and back.
 
-`Draft` puts a message together from what streams in; `blocks_of` takes it apart for the next
-request, block by block as they came. Every wire format of this package builds on these two.
+`MessageBuilder` puts a message together from what streams in; `list_blocks` takes it apart for the
+next request, block by block as they came. Every wire format of this package builds on these two.
 """
 
 from __future__ import annotations
@@ -14,9 +14,17 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind
-from treadle.core.messages import CallPart, Message, Native, OpaquePart, Part, TextPart, ToolCall
+from treadle.core.messages import (
+    CallPart,
+    Message,
+    NativeLayout,
+    OpaquePart,
+    Part,
+    TextPart,
+    ToolCall,
+)
 from treadle.models.failures import WireError
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 ANSWER_SIZE_MAX: Final = 4 * 1024 * 1024
 """Bytes of one answer as Python may hold it, all blocks together: four for every character of a
@@ -40,7 +48,7 @@ MALFORMED: Final = "malformed_arguments"
 """Under this name a provider gets arguments back that are no JSON object; it would refuse them."""
 
 
-class Pieces:
+class TextBuffer:
     """A text that comes in any number of pieces, kept as one: a million of them cost no more."""
 
     __slots__ = ("_text",)
@@ -63,7 +71,7 @@ class _TextLayout:
     __slots__ = ("pieces", "waiting")
 
     def __init__(self) -> None:
-        self.pieces = Pieces()
+        self.pieces = TextBuffer()
         self.waiting = ""
         """The first half of a surrogate pair, until the second comes."""
 
@@ -77,14 +85,14 @@ class _CallLayout:
         self.fragments = _TextLayout()
 
 
-class _Opaque:
+class _OpaqueLayout:
     __slots__ = ("block",)
 
     def __init__(self, block: Any) -> None:
         self.block = block
 
 
-class Draft:
+class MessageBuilder:
     """The message so far: blocks by key, in the order in which their keys first came.
 
     Args:
@@ -99,7 +107,7 @@ class Draft:
     def __init__(self, source: str, salt: int) -> None:
         self._source = source
         self._salt = salt
-        self._blocks: dict[Hashable, _TextLayout | _CallLayout | _Opaque] = {}
+        self._blocks: dict[Hashable, _TextLayout | _CallLayout | _OpaqueLayout] = {}
         self._ids: set[str] = set()
         self._size = 0
         self._half: _TextLayout | None = None
@@ -116,15 +124,15 @@ class Draft:
 
     def open_text(self, key: Hashable) -> None:
         """Begin a text block, so that it keeps its place even while it is empty."""
-        self._at(key, _TextLayout)
+        self._get_block(key, _TextLayout)
 
     def add_text(self, key: Hashable, piece: str) -> Iterator[ModelEvent]:
         """Add to the text block of this key, which begins with its first piece."""
-        text = self._at(key, _TextLayout)
+        text = self._get_block(key, _TextLayout)
         if self._half is not None and self._half is not text:
             # what was begun in the block before stays alone; told now, so that the order is right
-            yield LlmEvent.TextDelta(self._flush(self._half))
-        if piece := self._add(text, piece):
+            yield LlmEvent.TextDelta(self._flush_text(self._half))
+        if piece := self._append_text(text, piece):
             yield LlmEvent.TextDelta(piece)
         self._half = text if text.waiting else None
 
@@ -132,39 +140,39 @@ class Draft:
         """Begin a call. One without an id, or with one that is taken, gets an id of its own."""
         if key in self._blocks:
             raise WireError(LlmErrorKind.INVALID_RESPONSE, f"block {key!r} begins twice")
-        call_id, name = clean(call_id), clean(name)
+        call_id, name = replace_surrogates(call_id), replace_surrogates(name)
         if not call_id or call_id in self._ids:
             call_id = f"{call_id or 'call'}-{self._salt}-{len(self._blocks)}"
             while call_id in self._ids:
                 call_id += "x"
         self._ids.add(call_id)
-        self._put(key, _CallLayout(call_id, name))
+        self._add_block(key, _CallLayout(call_id, name))
         yield LlmEvent.ToolCallDelta(call_id, name, "")
 
     def add_arguments(self, key: Hashable, fragment: str) -> Iterator[ModelEvent]:
         """Add to the arguments of a call that has begun."""
-        call = self._at(key, _CallLayout)
-        if piece := self._add(call.fragments, fragment):
+        call = self._get_block(key, _CallLayout)
+        if piece := self._append_text(call.fragments, fragment):
             yield LlmEvent.ToolCallDelta(call.id, call.name, piece)
 
     def put_opaque(self, key: Hashable, block: Any) -> None:
         """Set the block of this key, which only its model understands; replaces what it was."""
-        self._at(key, _Opaque).block = block
-        self.keep(block)
+        self._get_block(key, _OpaqueLayout).block = block
+        self.count_size(block)
 
-    def keep(self, value: Any) -> None:
+    def count_size(self, value: Any) -> None:
         """Count what came of the answer and is kept until its end."""
         if _is_deep(value):
             text = f"what is nested deeper than {DEPTH_MAX} levels cannot be stored"
             raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
-        data = msgspec.json.encode(clean(value))
-        self._grow(len(data) + VALUE_SIZE * sum(map(data.count, (b",", b"[", b"{"))))
+        data = msgspec.json.encode(replace_surrogates(value))
+        self._add_size(len(data) + VALUE_SIZE * sum(map(data.count, (b",", b"[", b"{"))))
 
-    def thinking(self, piece: str) -> Iterator[ModelEvent]:
+    def add_thinking(self, piece: str) -> Iterator[ModelEvent]:
         """A piece of reasoning, to be shown."""
-        self._count(piece)
+        self._count_text(piece)
         if piece:
-            yield LlmEvent.ThinkingDelta(clean(piece))
+            yield LlmEvent.ThinkingDelta(replace_surrogates(piece))
 
     def end(self, *, is_cut: bool = False) -> Iterator[ModelEvent]:
         """The deltas that are still to come: halves that stay alone, arguments that are empty.
@@ -175,17 +183,17 @@ class Draft:
         last = next(reversed(self._blocks), None)
         for key, block in self._blocks.items():
             if isinstance(block, _TextLayout):
-                if piece := self._flush(block):
+                if piece := self._flush_text(block):
                     yield LlmEvent.TextDelta(piece)
             elif isinstance(block, _CallLayout):
-                piece = self._flush(block.fragments)
+                piece = self._flush_text(block.fragments)
                 if not block.fragments.pieces and not (is_cut and key == last):
                     block.fragments.pieces.append("{}")
                     piece = "{}"
                 if piece:
                     yield LlmEvent.ToolCallDelta(block.id, block.name, piece)
 
-    def message(self) -> Message:
+    def build_message(self) -> Message:
         """The message; call `end` before."""
         parts: list[Part] = []
         texts: list[str] = []
@@ -200,54 +208,58 @@ class Draft:
                 calls.append(ToolCall(block.id, block.name, str(block.fragments.pieces)))
                 parts.append(CallPart())
             else:
-                parts.append(OpaquePart(msgspec.json.encode(clean(block.block)).decode()))
+                parts.append(
+                    OpaquePart(msgspec.json.encode(replace_surrogates(block.block)).decode())
+                )
         is_plain = len(texts) <= 1 and all(
             isinstance(part, CallPart) for part in parts[len(texts) :]
         )
-        native = None if is_plain else Native(self._source, tuple(parts))
+        native = None if is_plain else NativeLayout(self._source, tuple(parts))
         return Message("assistant", "".join(texts), tuple(calls), native=native)
 
-    def _at(self, key: Hashable, kind: Any) -> Any:
+    def _get_block(self, key: Hashable, kind: Any) -> Any:
         block = self._blocks.get(key)
         if block is None and kind is not _CallLayout:
-            block = self._put(key, _TextLayout() if kind is _TextLayout else _Opaque(None))
+            block = self._add_block(
+                key, _TextLayout() if kind is _TextLayout else _OpaqueLayout(None)
+            )
         if not isinstance(block, kind):
             raise WireError(LlmErrorKind.INVALID_RESPONSE, f"block {key!r} changes its kind")
         return block
 
-    def _put(
-        self, key: Hashable, block: _TextLayout | _CallLayout | _Opaque
-    ) -> _TextLayout | _CallLayout | _Opaque:
+    def _add_block(
+        self, key: Hashable, block: _TextLayout | _CallLayout | _OpaqueLayout
+    ) -> _TextLayout | _CallLayout | _OpaqueLayout:
         if len(self._blocks) == BLOCK_COUNT_MAX:
             raise WireError(LlmErrorKind.INVALID_RESPONSE, f"over {BLOCK_COUNT_MAX} blocks")
         self._blocks[key] = block
         return block
 
-    def _count(self, piece: str) -> None:
-        self._grow(len(piece) if piece.isascii() else 4 * len(piece))
+    def _count_text(self, piece: str) -> None:
+        self._add_size(len(piece) if piece.isascii() else 4 * len(piece))
 
-    def _grow(self, size: int) -> None:
+    def _add_size(self, size: int) -> None:
         self._size += size
         if self._size > ANSWER_SIZE_MAX:
             text = f"the answer is over {ANSWER_SIZE_MAX // 2**20} MiB"
             raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
 
-    def _add(self, text: _TextLayout, piece: str) -> str:
+    def _append_text(self, text: _TextLayout, piece: str) -> str:
         """Take a piece; what of it (and of what waited) can be stored now."""
-        self._count(piece)
+        self._count_text(piece)
         if piece.isascii() and not text.waiting:
             storable = piece
         else:
             piece = text.waiting + piece
             is_half = bool(piece) and "\ud800" <= piece[-1] <= "\udbff"
             text.waiting = piece[-1] if is_half else ""
-            storable = str(clean(piece[:-1] if is_half else piece))
+            storable = str(replace_surrogates(piece[:-1] if is_half else piece))
         if storable:
             text.pieces.append(storable)
         return storable
 
-    def _flush(self, text: _TextLayout) -> str:
-        piece, text.waiting = str(clean(text.waiting)), ""
+    def _flush_text(self, text: _TextLayout) -> str:
+        piece, text.waiting = str(replace_surrogates(text.waiting)), ""
         if piece:
             text.pieces.append(piece)
         return piece
@@ -265,7 +277,7 @@ def _is_deep(value: Any) -> bool:
     return True
 
 
-def bare_model(model: str, provider: str) -> str:
+def strip_provider(model: str, provider: str) -> str:
     """The model as its endpoint knows it: without our name of the provider, if that stands first.
 
     The rest may hold colons of its own: `ollama:qwen2.5-coder:7b`.
@@ -273,7 +285,7 @@ def bare_model(model: str, provider: str) -> str:
     return model.removeprefix(f"{provider}:")
 
 
-def blocks_of(message: Message, source: str) -> tuple[Block, ...]:
+def list_blocks(message: Message, source: str) -> tuple[Block, ...]:
     """The blocks of an assistant message, to be sent to `source` (`provider:model`).
 
     As they came, if it was this model that wrote them and they still cover the message. Blocks that
@@ -285,12 +297,12 @@ def blocks_of(message: Message, source: str) -> tuple[Block, ...]:
         length = sum(part.length for part in native.parts if isinstance(part, TextPart))
         calls = sum(isinstance(part, CallPart) for part in native.parts)
         if length == len(message.content) and calls == len(message.tool_calls):
-            return tuple(_as_they_came(message, native))
+            return tuple(_list_native_blocks(message, native))
     text = (message.content,) if message.content else ()
     return (*text, *message.tool_calls)
 
 
-def _as_they_came(message: Message, native: Native) -> Iterator[Block]:
+def _list_native_blocks(message: Message, native: NativeLayout) -> Iterator[Block]:
     done = 0
     calls = iter(message.tool_calls)
     for part in native.parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
-from treadle.core.compaction import INSTRUCTION
+from treadle.core.compaction import SUMMARY_INSTRUCTION
 from treadle.core.llm import LlmRequest
 
 CacheLifetime: TypeAlias = Literal["5m", "1h"]
@@ -14,7 +14,7 @@ LOOK_BACK: Final = 20
 """Blocks at which the API looks for something cached, from a mark on, the marked one included."""
 
 
-def cache_mark(request: LlmRequest, lifetime: CacheLifetime) -> dict[str, Any]:
+def make_cache_mark(request: LlmRequest, lifetime: CacheLifetime) -> dict[str, Any]:
     """The field that marks the end of what is to be cached; empty if nobody would read it.
 
     To write a cache costs a quarter more, and one message without tools is a question by the way (a
@@ -28,10 +28,10 @@ def cache_mark(request: LlmRequest, lifetime: CacheLifetime) -> dict[str, Any]:
 
 def is_read_only(request: LlmRequest) -> bool:
     """Whether no later request begins as this one does to its end: it asks for a summary."""
-    return bool(request.messages) and request.messages[-1].content.startswith(INSTRUCTION)
+    return bool(request.messages) and request.messages[-1].content.startswith(SUMMARY_INSTRUCTION)
 
 
-def end_before(messages: list[dict[str, Any]], *, is_read_only: bool) -> int:
+def find_previous_request_end(messages: list[dict[str, Any]], *, is_read_only: bool) -> int:
     """Which message the request before this one ended with; -1 if there was none.
 
     It stands before the last answer, or before what asks for a summary if that was cut there. A

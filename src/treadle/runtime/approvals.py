@@ -8,10 +8,10 @@ from typing import Final
 from msgspec import UNSET, UnsetType
 
 from treadle.answers import Verdict
-from treadle.core.approval import NO_SCOPE, Approved, OnlyRead, Question, Scope, covers
+from treadle.core.approval import NO_SCOPE, Approved, OnlyRead, Question, Scope, is_kind_covered
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Bound, EffectClass, Outcome, RiskLevel, Status
+from treadle.core.tools import ApprovalBinding, EffectClass, Outcome, RiskLevel, Status
 from treadle.errors import UsageError
 from treadle.runtime.calls import reject_by_policy, reject_changed, reject_rerun, reject_unapproved
 from treadle.runtime.reconfiguration import reject_withdrawn
@@ -44,7 +44,7 @@ def make_kind_grants(question: Question, kinds: Iterable[str]) -> list[Granted |
     name, scope = question.call.tool_name, question.scope
     granted: list[Granted | KindGranted] = []
     for kind in kinds:
-        if not any(covers(kind, own) for own in scope.kinds):
+        if not any(is_kind_covered(kind, own) for own in scope.kinds):
             known = ", ".join(scope.kinds) or "none: it can only be allowed by itself"
             raise UsageError(f"{kind!r} is no kind of this call of {name}", hint=f"those: {known}")
         granted.append(KindGranted(name, question.risk, kind, scope.ground))
@@ -92,7 +92,7 @@ def find_start_refusal(
     config: AgentConfig,
     risk: RiskLevel | None,
     scope: Scope | None,
-    beside: Iterable[Status],
+    round_statuses: Iterable[Status],
 ) -> Outcome | None:
     """How a call ends that must not begin as things stand; `None` if it may.
 
@@ -102,47 +102,49 @@ def find_start_refusal(
         config: when to ask.
         risk: the risk seen in its arguments now.
         scope: what a yes to it would cover now.
-        beside: how the calls of its round stand, in request order.
+        round_statuses: how the calls of its round stand, in request order.
     """
     if is_refused_by_policy(call, config):
         return reject_by_policy(call)
     if getattr(status, "approved", UNSET) is not True:
-        question = config.question_about(call, risk, scope)
+        question = config.make_question(call, risk, scope)
         return None if question is None else reject_unapproved(question)
     was = getattr(status, "bound", UNSET)
     if was is UNSET:
         return None
     now = NO_SCOPE if scope is None else scope
-    what = describe_change(apply_round_writes(was, now.file, beside), now.bound)
+    what = describe_change(apply_round_writes(was, now.file, round_statuses), now.binding)
     return reject_changed(call, what) if what else None
 
 
-def apply_round_writes(was: Bound, file: str, beside: Iterable[Status]) -> Bound:
+def apply_round_writes(
+    binding: ApprovalBinding, file: str, round_statuses: Iterable[Status]
+) -> ApprovalBinding:
     """What a yes stands on, after what the calls of its round have made of the file it is for.
 
     A person has said yes to all of them before the first one began. What they wrote must follow
     from what the yes was given to, without a gap: where somebody else wrote in between, it stands
     on what it was given to.
     """
-    content = was.content
-    for status in beside:
+    content = binding.content
+    for status in round_statuses:
         outcome = getattr(status, "outcome", None)
         for one in getattr(outcome, "rewritten", ()):
             if file and one.name == file:
                 if one.before != content:
-                    return was
+                    return binding
                 content = one.after
-    return Bound(was.ground, content)
+    return ApprovalBinding(binding.ground, content)
 
 
 def find_rerun_refusal(
-    call: ToolCall, was: Bound | UnsetType, config: AgentConfig, scope: Scope | None
+    call: ToolCall, binding: ApprovalBinding | UnsetType, config: AgentConfig, scope: Scope | None
 ) -> Outcome | None:
     """How a call ends that a person wants to run again, and that must not; `None` if it may.
 
     Args:
         call: as it would run.
-        was: what it was bound to when they said so.
+        binding: what it was bound to when they said so.
         config: which tools there are.
         scope: what it would be bound to now.
     """
@@ -153,13 +155,13 @@ def find_rerun_refusal(
         return reject_withdrawn(call)
     if now.refused:
         return reject_rerun(call, now.refused)
-    what = describe_change(was, now.bound)
+    what = describe_change(binding, now.binding)
     return reject_changed(call, what) if what else None
 
 
-def describe_change(was: Bound | UnsetType, now: Bound | UnsetType) -> str:
+def describe_change(before: ApprovalBinding | UnsetType, after: ApprovalBinding | UnsetType) -> str:
     """What is not any more as it was when somebody looked at a call; empty if all is."""
-    if was == now:
+    if before == after:
         return ""
-    is_content = was is not UNSET and now is not UNSET and was.ground == now.ground
+    is_content = before is not UNSET and after is not UNSET and before.ground == after.ground
     return "the file" if is_content else "the folder, the environment or the sandbox"

@@ -347,7 +347,7 @@ class AgentBuilder:
         llm, tools = self._check_options()
         budget = self._budget
         if origin is not None and origin.budget is not None:
-            budget = origin.budget if budget is None else budget.within(origin.budget)
+            budget = origin.budget if budget is None else budget.restrict_to(origin.budget)
         for _, _, agent in self._children:
             self._make_child_builder(agent, "any")._check_options()
         offered = self._list_definitions(tools)

@@ -29,7 +29,7 @@ from treadle.core.tools import (
 )
 from treadle.runtime.ports import Provider, Tools, Workspace
 from treadle.thread.facts import GitObserved
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -115,7 +115,7 @@ def _slice_delta(event: _Delta) -> Iterator[_Delta]:
     if not isinstance(event, _ContentDelta) or len(event.content) <= SLICE_SIZE:
         yield event
         return
-    text = clean(event.content)  # no half of a pair is left alone by this
+    text = replace_surrogates(event.content)  # no half of a pair is left alone by this
     for start in range(0, len(text), SLICE_SIZE):
         yield type(event)(text[start : start + SLICE_SIZE])
 
@@ -246,13 +246,17 @@ def prepare_outcome(
             is found then; `None` if it is not kept.
     """
     if isinstance(outcome, ToolExecutionOutcome.Success):
-        text = redact(clean(outcome.output))
+        text = redact(replace_surrogates(outcome.output))
         kept = _store_output(call_id, keep, text)
         said = kept.said if kept else ""
         blob = kept.blob if kept else None
         return replace(outcome, call_id=call_id, output=cut_middle(text, said), blob=blob)
     error = outcome.error
-    error = ToolError(error.kind, redact(clean(error.message)), redact(clean(error.output)))
+    error = ToolError(
+        error.kind,
+        redact(replace_surrogates(error.message)),
+        redact(replace_surrogates(error.output)),
+    )
     kept = _store_output(call_id, keep, error.message, error.output, whole=error.text)
     said = kept.said if kept else ""
     error = ToolError(error.kind, cut_middle(error.message, said), cut_middle(error.output, said))
@@ -268,19 +272,19 @@ def _store_output(
     return keep(call_id, cut_middle(whole or texts[0], length_max=STORED_LENGTH_MAX).encode())
 
 
-def cut_middle(text: str, said: str = "", length_max: int = OUTPUT_LENGTH_MAX) -> str:
+def cut_middle(text: str, notice: str = "", length_max: int = OUTPUT_LENGTH_MAX) -> str:
     """The text, or its head and tail with the number of characters left out between them.
 
     Args:
         text: what may be too long.
-        said: what else is said where something is left out.
+        notice: what else is said where something is left out.
         length_max: characters that are kept.
     """
     if len(text) <= length_max:
         return text
     half = length_max // 2
     dropped = len(text) - 2 * half
-    return f"{text[:half]}\n[... {dropped} characters left out{said} ...]\n{text[-half:]}"
+    return f"{text[:half]}\n[... {dropped} characters left out{notice} ...]\n{text[-half:]}"
 
 
 async def run_hook(

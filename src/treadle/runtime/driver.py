@@ -52,11 +52,11 @@ from treadle.runtime.subagents import (
     run_sub_agent,
 )
 from treadle.runtime.workspace_observer import WorkspaceObserver
-from treadle.runtime.writability import check_usable
+from treadle.runtime.writability import check_writable
 from treadle.thread.codec import Entry, Event, encode_entry
 from treadle.thread.facts import ChildStarted, Configured, ContextObserved, Revoked
-from treadle.thread.grants import GrantFact, grants_of
-from treadle.thread.task_state import model_of
+from treadle.thread.grants import GrantFact, list_grants
+from treadle.thread.task_state import get_model_name
 
 
 class Driver(RecoveryLoop):
@@ -142,8 +142,8 @@ class Driver(RecoveryLoop):
         machine = self._writer.fold.machine
         recorded = machine.config
         config = recorded if config is None else config
-        model, limit = model_of(machine, config), config.context_tokens_max
-        if limit == recorded.context_tokens_max and model != model_of(machine, recorded):
+        model, limit = get_model_name(machine, config), config.context_tokens_max
+        if limit == recorded.context_tokens_max and model != get_model_name(machine, recorded):
             limit = 0  # it is that of another model
         limit = limit or provider.traits(model).context_tokens_max or 0
         config = replace(config, context_tokens_max=limit)
@@ -165,7 +165,7 @@ class Driver(RecoveryLoop):
     @property
     def model_name(self) -> str:
         """The model that answers."""
-        return model_of(self._writer.fold.machine, self._wanted.config)
+        return get_model_name(self._writer.fold.machine, self._configuration.config)
 
     @property
     def conversation(self) -> Sequence[Message]:
@@ -200,24 +200,24 @@ class Driver(RecoveryLoop):
         Raises:
             StoreError: as `resume`; nothing has changed then.
         """
-        provider, tools = provider or self._hands.provider, tools or self._hands.tools
-        check_usable(self._writer)
-        before = self._hands.provider, self._hands.tools
-        self._hands.provider, self._hands.tools = provider, tools
+        provider, tools = provider or self._performer.provider, tools or self._performer.tools
+        check_writable(self._writer)
+        before = self._performer.provider, self._performer.tools
+        self._performer.provider, self._performer.tools = provider, tools
         try:
-            self._wanted = self._reconfigured.apply(
+            self._configuration = self._reconfiguration.apply(
                 self._make_configuration(config, provider, tools)
             )
             if isinstance(self._due, SendLlmRequest | Summarize):
                 self._due = self._writer.fold.machine.obligations()  # as it is sent now
             self._commit_at_once()
         except BaseException:
-            self._hands.provider, self._hands.tools = before
+            self._performer.provider, self._performer.tools = before
             raise
 
     def _record_at_once(self, entry: Entry) -> None:
         """Make a fact durable, whether a turn is running or not."""
-        check_usable(self._writer)
+        check_writable(self._writer)
         self._writer.stage(entry, self._redact)
         self._commit_at_once()
 
@@ -240,7 +240,7 @@ class Driver(RecoveryLoop):
     @property
     def grants(self) -> tuple[Grant, ...]:
         """What a person has allowed for the rest of the thread."""
-        return grants_of(self._writer.fold.machine.config)
+        return list_grants(self._writer.fold.machine.config)
 
     def revoke(self, grant: Grant) -> None:
         """Take back what a person has allowed, now and also for the turn that is running.
@@ -257,7 +257,7 @@ class Driver(RecoveryLoop):
         if not is_there:
             what = f"{grant.tool_name}: {grant.kind}" if grant.kind else grant.tool_name
             raise UsageError(f"{what} is not allowed for good in this thread")
-        check_usable(self._writer)
+        check_writable(self._writer)
         self._record_grant(Revoked(grant.tool_name, grant.kind))
         self._commit_at_once()
 
@@ -330,7 +330,7 @@ class Driver(RecoveryLoop):
                 self.interrupt()
                 await asyncio.wait({self._running})
             if self._writer.is_usable and self._is_prepared and self.is_waiting:
-                await self._around.observe()
+                await self._observer.observe()
                 self._commit()
         finally:
             if self._live is not None:
@@ -412,7 +412,7 @@ class Driver(RecoveryLoop):
             and not isinstance(status, ToolExecutionStatus.Completed)
             for call, status in self._writer.fold.machine.round
         )
-        return None if left is None else left.shared_by(max(1, open_count))
+        return None if left is None else left.split_between(max(1, open_count))
 
     def _record_child(self, call_id: str, thread_id: str) -> None:
         self._writer.stage(ChildStarted(call_id, thread_id))

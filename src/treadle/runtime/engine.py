@@ -35,7 +35,7 @@ from treadle.runtime.inbox import StopRequest
 from treadle.runtime.turn_timer import shift_time
 from treadle.thread.codec import Event
 from treadle.thread.facts import TaskEnded
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 
 class AgentEngine(Driver):
@@ -98,7 +98,7 @@ class AgentEngine(Driver):
     @property
     def is_waiting(self) -> bool:
         """Whether nothing is unfinished: no work, no question, no request to be tried again."""
-        return super().is_waiting and self._machine.gave_up is None
+        return super().is_waiting and self._machine.suspension_error is None
 
     @property
     def total_usage(self) -> Usage:
@@ -169,7 +169,7 @@ class AgentEngine(Driver):
             return await self._wait_for_run()
         is_first = self._is_new and not self._is_prepared
         # Time counts from here on; of a task without a limit nobody asks how long it lay ready.
-        is_at_rest = self._machine.is_at_rest and self._machine.gave_up is None
+        is_at_rest = self._machine.is_at_rest and self._machine.suspension_error is None
         if is_at_rest or (is_first and self._time_left_s() is None):
             return await self._run()
         return await self._run(TaskResumed(self._writer.now()))
@@ -185,7 +185,7 @@ class AgentEngine(Driver):
         if not self._is_new or self._is_prepared:
             await super()._recover()
             return
-        await self._around.observe()
+        await self._observer.observe()
         self._due = self._machine.obligations()
         for name in self._machine.path:
             self._later.append(outputs.StateStarted(str(name)))
@@ -197,7 +197,7 @@ class AgentEngine(Driver):
             error = memory.error or "Unknown error"
             failed = TurnOutcome.LIMIT if memory.exceeded else TurnOutcome.FAILED
             outcome = failed if self.state == State.ERROR else TurnOutcome.DONE
-        elif (error_of := self._machine.gave_up) is not None:
+        elif (error_of := self._machine.suspension_error) is not None:
             outcome, error = TurnOutcome.FAILED, f"{error_of.text}; {error_of.advice}"
             self._failure = error_of.kind
         is_done = outcome is TurnOutcome.DONE
@@ -228,7 +228,7 @@ class AgentEngine(Driver):
         memory = self.memory
         if memory.budget is None:
             return None
-        return memory.budget.left(memory.total_usage, memory.elapsed_s)
+        return memory.budget.get_remaining(memory.total_usage, memory.elapsed_s)
 
     def _record_idle_time(self, since: str, until: str) -> None:
         """Time counts from event to event: what was no work is left out by moving the clock on."""
@@ -244,7 +244,7 @@ class AgentEngine(Driver):
             self._failure = event.error.kind if isinstance(event, LlmEvent.Error) else None
         for name in self._machine.path:
             self._later.append(outputs.StateStarted(str(name)))
-        if isinstance(event, LlmEvent.Error) and self._machine.gave_up is not None:
+        if isinstance(event, LlmEvent.Error) and self._machine.suspension_error is not None:
             self._later.append(outputs.ErrorShown(event.error.text))
         if self._machine.is_over and self._machine.path:
             memory = self.memory
@@ -265,18 +265,18 @@ class AgentEngine(Driver):
         machine, memory = self._machine, self.memory
         key, redact = f"{self.thread_id}:{name}:{memory.moves}", self._redact or str
         settings = replace(machine.config, model_name=machine.model_name)
-        llm = HandlerLlm(self._hands.provider, settings, memory, redact)
+        llm = HandlerLlm(self._performer.provider, settings, memory, redact)
         try:
             completed = await run_handler(
                 machine.custom_states[name],
                 self._handlers[name],
                 memory,
-                tools=HandlerTools(self._hands.tools, key, settings, memory, redact),
+                tools=HandlerTools(self._performer.tools, key, settings, memory, redact),
                 llm=llm,
-                output=lambda text: self._emit(outputs.TextDelta(redact(clean(text)))),
+                output=lambda text: self._emit(outputs.TextDelta(redact(replace_surrogates(text)))),
                 at=self._writer.now,
             )
-            machine.check(completed)
+            machine.check_completed_state(completed)
         except (InvalidTransition, OwnershipViolation) as error:
             if llm.usage is None:
                 raise

@@ -19,13 +19,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from treadle.core.budget import estimate
+from treadle.core.budget import estimate_request_usage
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.events import WRITABLE, CustomState, Logged, MemoryChanges, StateCompleted
+from treadle.core.task.events import WRITABLE, CustomState, MemoryChanges, StateCompleted, TraceLine
 from treadle.core.task.memory import FIELDS, AgentMemory, check_ownership
 from treadle.core.task.table import Event
 from treadle.core.tools import (
@@ -49,7 +49,7 @@ from treadle.runtime.calls import (
 )
 from treadle.runtime.ports import Provider, Tools
 from treadle.thread.codec import encode_entry
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -109,7 +109,7 @@ class HandlerTools:
             return _reject(call, scope.refused)
         if not scope.must_ask:
             return None
-        question = self._settings.question_about(call, self._tools.risk_of(call), scope)
+        question = self._settings.make_question(call, self._tools.risk_of(call), scope)
         return None if question is None else reject_unapproved(question)
 
 
@@ -147,7 +147,7 @@ class HandlerLlm:
         request = LlmRequest(
             model or settings.model_name,
             Conversation(sent),
-            system=self._redact(clean(system)),
+            system=self._redact(replace_surrogates(system)),
             max_tokens=settings.max_tokens,
             temperature=settings.temperature,
             reasoning=settings.reasoning,
@@ -158,7 +158,7 @@ class HandlerLlm:
             self._count_usage(event.error.usage)
             raise AgentError(event.error.text, hint=event.error.advice)
         response = event.response
-        self._count_usage(response.usage or estimate(request, response.message))
+        self._count_usage(response.usage or estimate_request_usage(request, response.message))
         return response
 
     def _check_budget(self) -> None:
@@ -166,16 +166,16 @@ class HandlerLlm:
         memory = self._memory
         if memory.budget is not None:
             used = memory.total_usage + (self.usage or Usage())
-            _, why = memory.budget.exceeded_by(used, memory.elapsed_s)
+            _, why = memory.budget.find_exceeded_limit(used, memory.elapsed_s)
             if why:
                 raise AgentError(why)
 
     def _redact_message(self, message: Message) -> Message:
         calls = tuple(
-            replace(call, arguments_json=self._redact(clean(call.arguments_json)))
+            replace(call, arguments_json=self._redact(replace_surrogates(call.arguments_json)))
             for call in message.tool_calls
         )
-        content = self._redact(clean(message.content))
+        content = self._redact(replace_surrogates(message.content))
         return replace(message, content=content, tool_calls=calls)
 
     def _count_usage(self, used: Usage | None) -> None:
@@ -257,7 +257,7 @@ def _make_completed_event(
         _check_json_value(changed["extra"], "extra")
     new = after.trace[len(before.trace) :]
     logged = tuple(
-        Logged(entry.event, entry.data, "" if entry.state == state.name else entry.state)
+        TraceLine(entry.event, entry.data, "" if entry.state == state.name else entry.state)
         for entry in new
     )
     completed = StateCompleted(state.name, str(event), MemoryChanges(**changed), logged, notes)
@@ -284,7 +284,7 @@ def _refuse_unrecordable(state: CustomState, before: AgentMemory, after: AgentMe
 
 def _list_notes(before: AgentMemory, after: AgentMemory) -> tuple[str, ...]:
     """What it tells the model by `memory.tell`; nothing if it wrote the transcript otherwise."""
-    if not after.transcript.begins_with(before.transcript):
+    if not after.transcript.starts_with(before.transcript):
         return ()
     new = after.transcript[len(before.transcript) :]
     is_told = all(message == Message.note(message.content) for message in new)

@@ -1,9 +1,7 @@
 """The loop: one thread, its machine, and the world. The same for every machine.
 
-The way of an event: it arrives in the inbox; `_fold_event` folds it and puts it into the batch;
-`_commit` makes the batch durable; `_perform` does what the machine asked for; what comes of that
-arrives in the inbox. Nothing is performed, and nothing shown as done, before the batch it follows
-from is on disk.
+`_fold_event` folds what arrives into the batch, `_commit` makes the batch durable, `_perform` does
+what the machine asked for: nothing is done, or shown, before what it follows from is on disk.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ from treadle.runtime.tool_round import ToolRound
 from treadle.runtime.turn_timer import PersonWait, TurnTimer
 from treadle.runtime.work_group import WorkGroup
 from treadle.runtime.workspace_observer import WorkspaceObserver
-from treadle.runtime.writability import check_usable
+from treadle.runtime.writability import check_writable
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import Configured, Recovered
 from treadle.thread.grants import GrantFact
@@ -63,9 +61,9 @@ class MachineLoop(ABC):
 
     Args:
         writer: the thread.
-        hands: who performs.
-        around: who looks at the repository and keeps the files.
-        wanted: the configuration that the thread is to have recorded.
+        performer: who performs.
+        observer: who looks at the repository and keeps the files.
+        configuration: the configuration that the thread is to have recorded.
         redact: replaces known secrets, if somebody can.
         ask: asked about a call that a crash left uncertain.
         approve: asked about a call that needs a yes.
@@ -75,9 +73,9 @@ class MachineLoop(ABC):
     def __init__(
         self,
         writer: Writer,
-        hands: Performer,
-        around: WorkspaceObserver,
-        wanted: Configured,
+        performer: Performer,
+        observer: WorkspaceObserver,
+        configuration: Configured,
         *,
         redact: Callable[[str], str] | None,
         ask: Callable[[Question], Awaitable[Answer]] | None,
@@ -85,9 +83,9 @@ class MachineLoop(ABC):
         on_output: Callable[[Output], None] | None,
     ) -> None:
         self._writer = writer
-        self._hands = hands
-        self._around = around
-        self._wanted = wanted
+        self._performer = performer
+        self._observer = observer
+        self._configuration = configuration
         self._redact = redact
         self._ask = ask
         self._approve = approve
@@ -102,7 +100,7 @@ class MachineLoop(ABC):
         self._alarm: TurnTimer | None = None
         self._person = asyncio.Lock()
         self._wait = PersonWait(writer.now, self._record_idle_time)
-        self._reconfigured = Reconfiguration(writer, hands)
+        self._reconfiguration = Reconfiguration(writer, performer)
         self._end = Ending()
 
     @property
@@ -154,7 +152,7 @@ class MachineLoop(ABC):
     # ---- the loop ------------------------------------------------------------------------------
 
     async def _run(self, *inputs: Entry) -> TurnFinished:
-        check_usable(self._writer)
+        check_writable(self._writer)
         running: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
         self._running = running
         self._inbox.clear()  # a stop that came when the last turn was over is not for this one
@@ -190,9 +188,9 @@ class MachineLoop(ABC):
         """
         fold = self._writer.fold
         was_busy = not fold.machine.is_at_rest
-        if self._wanted != Configured(fold.machine.config, fold.provider):
-            self._writer.stage(self._wanted)
-        self._around.record_context()
+        if self._configuration != Configured(fold.machine.config, fold.provider):
+            self._writer.stage(self._configuration)
+        self._observer.record_context()
         if self._writer.note:
             self._record_note(self._writer.note)
             self._writer.note = ""
@@ -206,7 +204,7 @@ class MachineLoop(ABC):
         if was_busy:
             await self._recover()
         elif not self._is_prepared:
-            await self._around.observe()
+            await self._observer.observe()
         self._is_prepared = True
 
     def _record_note(self, note: str) -> None:
@@ -236,7 +234,7 @@ class MachineLoop(ABC):
             elif (said := self._next_input()) is not None:
                 self._fold_event(said)
             else:
-                await self._around.observe()
+                await self._observer.observe()
                 self._commit()
                 if self._next_input() is None:
                     break
@@ -256,15 +254,15 @@ class MachineLoop(ABC):
             self._due = action
         elif self._writer.fold.machine.state_name != before:
             self._due = None
-        if (told := make_event_output(event, calls)) is not None:
-            self._later.append(told)
+        if (output := make_event_output(event, calls)) is not None:
+            self._later.append(output)
         self._on_event(event, action)
 
     async def _record_intents(self) -> None:
         """Put the intent of what is due into the batch that is about to be committed."""
         while True:
             due = self._due
-            if isinstance(due, RunPostToolsHook) and self._hands.workspace is None:
+            if isinstance(due, RunPostToolsHook) and self._performer.workspace is None:
                 self._fold_event(PostToolsHookCompleted(False, at=self._writer.now()))
             elif isinstance(due, ExecuteTools):
                 await self._plan_round(due)
@@ -286,7 +284,7 @@ class MachineLoop(ABC):
         is_over = isinstance(self._due, SendLlmRequest | Summarize)
         if self._round.is_unsaved and (is_over or self._writer.fold.machine.is_at_rest):
             self._round.is_unsaved = False
-            await self._around.save_files("after")
+            await self._observer.save_files("after")
 
     def _begin_calls(self) -> bool:
         """Record the intent of the calls that begin now; returns whether one was refused.
@@ -294,7 +292,7 @@ class MachineLoop(ABC):
         A refused call has ended: something else may be due.
         """
         has_refused = False
-        scope_of = self._hands.tools.scope_of
+        scope_of = self._performer.tools.scope_of
         for call, status, scope in self._round.startable_calls(self._writer.fold.machine, scope_of):
             if (refused := self._find_start_refusal(call, status, scope)) is not None:
                 self._fold_event(ToolCompleted(call.id, refused, self._writer.now()))
@@ -310,12 +308,12 @@ class MachineLoop(ABC):
         self, call: ToolCall, status: Status, scope: Scope | None
     ) -> Outcome | None:
         """How a call that is about to begin ends if it lacks a yes, or may not run any more."""
-        if call.tool_name in self._reconfigured.withdrawn:
+        if call.tool_name in self._reconfiguration.withdrawn:
             return reject_withdrawn(call)
         config, round_ = self._writer.fold.machine.config, self._writer.fold.machine.round
-        if call.id in self._round.said_yes:
-            return find_rerun_refusal(call, self._round.said_yes[call.id], config, scope)
-        risk, beside = self._hands.tools.risk_of(call), (other for _, other in round_)
+        if call.id in self._round.approved_bindings:
+            return find_rerun_refusal(call, self._round.approved_bindings[call.id], config, scope)
+        risk, beside = self._performer.tools.risk_of(call), (other for _, other in round_)
         return find_start_refusal(call, status, config, risk, scope, beside)
 
     async def _plan_round(self, due: ExecuteTools) -> None:
@@ -323,8 +321,8 @@ class MachineLoop(ABC):
         if self._round.is_at_start(self._writer.fold.machine):
             effects = self._writer.fold.machine.config.effect_of
             if self._round.has_mutating_calls(due.calls, effects):
-                self._round.before = await self._around.observe()
-                await self._around.save_files("before")
+                self._round.before = await self._observer.observe()
+                await self._observer.save_files("before")
                 self._round.is_unsaved = True
                 if self._inbox:  # a stop: nothing is intended any more
                     return
@@ -354,22 +352,22 @@ class MachineLoop(ABC):
     def _perform(self) -> None:
         due, self._due = self._due, None
         if isinstance(due, SendLlmRequest):
-            self._work.start(self._hands.call_model(due.request))
+            self._work.start(self._performer.call_model(due.request))
         elif isinstance(due, Summarize):
             self._emit(outputs.Notice("compacting the conversation"))
-            self._work.start(self._hands.summarize(due))
+            self._work.start(self._performer.summarize(due))
         elif isinstance(due, RunPostToolsHook):
-            hook = self._hands.run_hook(
+            hook = self._performer.run_hook(
                 due.completed_tools,
                 self._round.before,
-                self._around.observe,
+                self._observer.observe,
                 is_whole=self._round.is_whole,
             )
             self._work.start(hook)
         elif due is not None and (work := self._make_action_work(due)) is not None:
             self._work.start(work)
         for call in self._round.pop_started_calls():
-            self._work.start(self._hands.run_call(call))
+            self._work.start(self._performer.run_call(call))
         retry = self._writer.fold.machine.retry
         if retry is not None and not self._work.is_timer_armed:
             self._emit(outputs.Retrying(retry.error, retry.delay_s))
@@ -382,13 +380,15 @@ class MachineLoop(ABC):
         has_decided = False
         for question in self._writer.fold.machine.questions:
             config = self._writer.fold.machine.config
-            shown = refresh_question(question, config, self._hands.tools)
-            if config.has_granted(shown):
+            shown = refresh_question(question, config, self._performer.tools)
+            if config.is_granted(shown):
                 self._fold_event(self._make_decision_event(question, shown, Approved()))
-            elif (settled := self._reconfigured.find_decision(question)) is not None:
+            elif (settled := self._reconfiguration.find_decision(question)) is not None:
                 self._fold_event(self._make_decision_event(question, shown, settled))
             elif self._approve is not None:
-                asked = self._reconfigured.wait_for_verdict(question, self._ask_for_verdict(shown))
+                asked = self._reconfiguration.wait_for_verdict(
+                    question, self._ask_for_verdict(shown)
+                )
                 if (verdict := await self._inbox.run_unless_stopped(asked)) is None:
                     return True  # by what was changed meanwhile
                 for granted in make_grants(shown, verdict):
@@ -415,14 +415,16 @@ class MachineLoop(ABC):
     def _record_grant(self, granted: GrantFact) -> None:
         """Record what a person allows for good, or takes back."""
         self._writer.stage(granted, self._redact)
-        now, wanted = self._writer.fold.machine.config, self._wanted.config
+        now, wanted = self._writer.fold.machine.config, self._configuration.config
         wanted = replace(wanted, granted=now.granted, grants=now.grants)
-        self._wanted = replace(self._wanted, config=wanted)
+        self._configuration = replace(self._configuration, config=wanted)
 
     def _make_decision_event(
         self, asked: Question, shown: Question, decision: Decision
     ) -> ApprovalDecided:
-        return make_decision_event(asked, shown, decision, self._hands.tools, self._writer.now())
+        return make_decision_event(
+            asked, shown, decision, self._performer.tools, self._writer.now()
+        )
 
     # ---- stopping ------------------------------------------------------------------------------
 
@@ -434,7 +436,7 @@ class MachineLoop(ABC):
         """
         so_far, self._end = self._end, Ending(stop.outcome, stop.reason)
         await self._drain_inbox()
-        text = self._hands.take_partial_text()
+        text = self._performer.take_partial_text()
         is_over = self.is_waiting and self._next_input() is None
         if is_over and self._end.outcome is stop.outcome:  # the stop came too late
             self._end = so_far

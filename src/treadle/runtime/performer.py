@@ -19,7 +19,7 @@ from treadle.core.actions import (
     Summarize,
     WaitForInput,
 )
-from treadle.core.budget import estimate
+from treadle.core.budget import estimate_request_usage
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     Compacted,
@@ -32,7 +32,7 @@ from treadle.core.events import (
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import ToolCall
 from treadle.core.task.machine import TaskMachine
-from treadle.core.task.request import as_run
+from treadle.core.task.request import extract_confidences
 from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, ToolProgress
 from treadle.errors import StoreError
 from treadle.outputs import Output
@@ -101,7 +101,7 @@ class Performer:
         self.tools = tools
         self.workspace = workspace
         self._redact = redact
-        self._shown = AnswerStreamRedactor(streams, emit, live)
+        self._stream_redactor = AnswerStreamRedactor(streams, emit, live)
         self._hook_usage = hook_usage
         self._fault_of = fault_of
         self._delegate = delegate
@@ -120,19 +120,19 @@ class Performer:
     async def call_model(self, request: LlmRequest) -> DurableEvent:
         """Send a request; the answer, or why there is none."""
         self.take_partial_text()
-        self._shown.begin(self._writer.fold.version)
+        self._stream_redactor.begin(self._writer.fold.version)
         limit_s = self._config.llm_timeout_s
         try:
             event = await call_model(self.provider, request, limit_s, self._on_delta)
         finally:
-            self._shown.end()
+            self._stream_redactor.end()
         self.take_partial_text()
         at = self._writer.now()
         if isinstance(event, LlmEvent.Error):
             return replace(event, jitter=random.random(), at=at)  # noqa: S311  spreads retries only
         response = event.response
         if response.usage is None:
-            response = replace(response, usage=estimate(request, response.message))
+            response = replace(response, usage=estimate_request_usage(request, response.message))
         calls = self._resolve_calls(response)
         risks = tuple(map(self.tools.risk_of, calls))
         scopes = tuple(map(self.tools.scope_of, calls))
@@ -148,7 +148,7 @@ class Performer:
     def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
         calls, machine = response.tool_calls, self._writer.fold.machine
         if isinstance(machine, TaskMachine):
-            calls, _ = as_run(calls, machine.memory, machine.config)
+            calls, _ = extract_confidences(calls, machine.memory, machine.config)
         return calls
 
     def _find_fault(self, response: LlmResponse) -> str:
@@ -162,9 +162,9 @@ class Performer:
         self._writer.fold.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
             self._partial_text.write(event.content)
-            self._shown.add(outputs.TextDelta, event.content)
+            self._stream_redactor.add(outputs.TextDelta, event.content)
         elif isinstance(event, LlmEvent.ThinkingDelta) and event.content:
-            self._shown.add(outputs.ThinkingDelta, event.content)
+            self._stream_redactor.add(outputs.ThinkingDelta, event.content)
 
     async def summarize(self, action: Summarize) -> DurableEvent:
         """Have the model write a summary; what it used counts, whether it is of use or not."""
@@ -174,7 +174,7 @@ class Performer:
         if isinstance(event, LlmEvent.Error):
             return CompactionFailed(event.error, at)
         response, text = event.response, event.response.message.content.strip()
-        used = response.usage or estimate(action.request, response.message)
+        used = response.usage or estimate_request_usage(action.request, response.message)
         if not text:
             why = "the model wrote no summary"
             error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=used)

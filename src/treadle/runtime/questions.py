@@ -12,7 +12,7 @@ from treadle.core.approval import NO_SCOPE, Approved, Decision, Modified, Questi
 from treadle.core.config import AgentConfig
 from treadle.core.events import ApprovalDecided
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Bound, RiskLevel, Status
+from treadle.core.tools import ApprovalBinding, RiskLevel, Status
 from treadle.runtime.approvals import apply_round_writes, describe_change
 from treadle.runtime.ports import Tools
 
@@ -33,7 +33,7 @@ def refresh_question(question: Question, config: AgentConfig, tools: Tools) -> Q
     scope = tools.scope_of(question.call) or NO_SCOPE
     if scope == question.scope:
         return question
-    changed = describe_change(question.scope.bound, scope.bound)
+    changed = describe_change(question.scope.binding, scope.binding)
     words = [f"{changed} has changed since the agent asked for this"] if changed else []
     words += _list_obstacles(question.call, config, scope)
     risk = max(question.risk, tools.risk_of(question.call) or question.risk)
@@ -42,8 +42,8 @@ def refresh_question(question: Question, config: AgentConfig, tools: Tools) -> Q
 
 def make_uncertain_question(
     call: ToolCall,
-    was: Bound | UnsetType,
-    beside: Iterable[Status],
+    binding: ApprovalBinding | UnsetType,
+    round_statuses: Iterable[Status],
     config: AgentConfig,
     tools: Tools,
 ) -> Question:
@@ -51,14 +51,14 @@ def make_uncertain_question(
 
     Args:
         call: as it ran.
-        was: what the yes to its first run was bound to, if there was one.
-        beside: how the calls of its round stand, in request order.
+        binding: what the yes to its first run was bound to, if there was one.
+        round_statuses: how the calls of its round stand, in request order.
         config: which tools there are.
         tools: who would run it.
     """
     scope = tools.scope_of(call) or NO_SCOPE
-    left = UNSET if was is UNSET else apply_round_writes(was, scope.file, beside)
-    changed = "" if left is UNSET else describe_change(left, scope.bound)
+    left = UNSET if binding is UNSET else apply_round_writes(binding, scope.file, round_statuses)
+    changed = "" if left is UNSET else describe_change(left, scope.binding)
     words = [f"{changed} has changed since a person allowed this"] if changed else []
     words += _list_obstacles(call, config, scope)
     tool = config.definition_of(call.tool_name)
@@ -80,7 +80,7 @@ def _add_reasons(scope: Scope, words: list[str]) -> Scope:
 
 
 def make_decision_event(
-    asked: Question, shown: Question, decision: Decision, tools: Tools, at: str
+    question: Question, refreshed: Question, decision: Decision, tools: Tools, at: str
 ) -> ApprovalDecided:
     """A person's word, as it is recorded.
 
@@ -88,19 +88,19 @@ def make_decision_event(
     covers, if that is not what was recorded with the question.
 
     Args:
-        asked: the question as it was recorded.
-        shown: the question as the person has seen it.
+        question: the question as it was recorded.
+        refreshed: the question as the person has seen it.
         decision: what they said.
         tools: who would run the call.
         at: when.
     """
     scope = None
     if isinstance(decision, Modified):
-        call = replace(asked.call, arguments_json=decision.arguments_json)
+        call = replace(question.call, arguments_json=decision.arguments_json)
         decision = replace(decision, risk=tools.risk_of(call))
         scope = tools.scope_of(call)
-    elif isinstance(decision, Approved) and shown.scope != asked.scope:
-        scope = shown.scope
-    elif isinstance(decision, Approved) and asked.scope == NO_SCOPE:
-        scope = tools.scope_of(asked.call)
-    return ApprovalDecided(asked.call.id, decision, at, scope)
+    elif isinstance(decision, Approved) and refreshed.scope != question.scope:
+        scope = refreshed.scope
+    elif isinstance(decision, Approved) and question.scope == NO_SCOPE:
+        scope = tools.scope_of(question.call)
+    return ApprovalDecided(question.call.id, decision, at, scope)

@@ -36,31 +36,31 @@ class Reconfiguration:
 
     Args:
         writer: the thread.
-        hands: whose tools judge calls.
+        performer: whose tools judge calls.
     """
 
-    def __init__(self, writer: Writer, hands: Performer) -> None:
+    def __init__(self, writer: Writer, performer: Performer) -> None:
         self._writer = writer
-        self._hands = hands
+        self._performer = performer
         self.withdrawn: set[str] = set()
         """Tools that were offered in this session and are not any more."""
         self._has_changed = False
         self._open: Question | None = None
         self._settled = asyncio.Event()
 
-    def apply(self, wanted: Configured) -> Configured:
+    def apply(self, configuration: Configured) -> Configured:
         """Stage another configuration; a person who is asked what it settles is asked no more."""
         fold = self._writer.fold
         old = fold.machine.config
-        if wanted != Configured(old, fold.provider):
-            self._writer.stage(wanted)
+        if configuration != Configured(old, fold.provider):
+            self._writer.stage(configuration)
         new = fold.machine.config
         offered = {tool.name for tool in new.tools}
         self.withdrawn = {*self.withdrawn, *(tool.name for tool in old.tools)} - offered
         self._has_changed = True
         if self._open is not None and self.find_decision(self._open) is not None:
             self._settled.set()
-        return wanted
+        return configuration
 
     def find_decision(self, question: Question) -> Decision | None:
         """What a change says about a question that was open before it; `None`: a person is asked.
@@ -69,22 +69,22 @@ class Reconfiguration:
         """
         if not self._has_changed:
             return None
-        call, tools = question.call, self._hands.tools
+        call, tools = question.call, self._performer.tools
         if call.tool_name in self.withdrawn:
             return Rejected(_explain_withdrawal(call))
         config = self._writer.fold.machine.config
         if isinstance(config.approval, OnlyRead) and config.effect_of(call.tool_name) is not READ:
             return Rejected(PLAN_MODE_REASON)
-        now = config.question_about(call, tools.risk_of(call), tools.scope_of(call))
+        now = config.make_question(call, tools.risk_of(call), tools.scope_of(call))
         return Approved() if now is None else None
 
     async def wait_for_verdict(
-        self, question: Question, asked: Coroutine[Any, Any, Verdict]
+        self, question: Question, approval: Coroutine[Any, Any, Verdict]
     ) -> Verdict | None:
         """What a person says; `None` if a change settles the question before they say it."""
         self._open = question
         self._settled.clear()
-        asking = asyncio.ensure_future(asked)
+        asking = asyncio.ensure_future(approval)
         settled = asyncio.ensure_future(self._settled.wait())
         try:
             await asyncio.wait((asking, settled), return_when=asyncio.FIRST_COMPLETED)

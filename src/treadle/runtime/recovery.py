@@ -11,7 +11,7 @@ from treadle.answers import Answer, Resolution
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
-    Bound,
+    ApprovalBinding,
     EffectClass,
     Outcome,
     Status,
@@ -20,7 +20,12 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
 )
 from treadle.runtime.calls import cut_middle
-from treadle.thread.recovery import CallProgress, Decision, decide, standing_of
+from treadle.thread.recovery import (
+    CallProgress,
+    RecoveryAction,
+    decide_recovery,
+    get_call_progress,
+)
 
 UNCERTAIN_TEXT: Final = (
     "the process that ran this died while it was running: it may have happened, in part or in "
@@ -40,8 +45,8 @@ class OpenCall(Struct, frozen=True):
 
     call: ToolCall
     standing: CallProgress
-    decision: Decision
-    bound: Bound | UnsetType = UNSET
+    decision: RecoveryAction
+    bound: ApprovalBinding | UnsetType = UNSET
 
 
 def list_open_calls(
@@ -53,9 +58,9 @@ def list_open_calls(
     """The calls that are not completed, in request order, each with the table's decision."""
     found = []
     for call, status in round_:
-        standing = standing_of(status)
-        decision = decide(standing, effect_of(call.tool_name), has_person=has_person)
-        if decision is not Decision.KEEP:
+        standing = get_call_progress(status)
+        decision = decide_recovery(standing, effect_of(call.tool_name), has_person=has_person)
+        if decision is not RecoveryAction.KEEP:
             found.append(OpenCall(call, standing, decision, getattr(status, "bound", UNSET)))
     return found
 

@@ -9,7 +9,7 @@ from treadle.runtime.loop import MachineLoop
 from treadle.runtime.performer import is_work
 from treadle.runtime.questions import make_uncertain_question
 from treadle.runtime.recovery import complete_uncertain_call, describe_recovery, list_open_calls
-from treadle.thread.recovery import CallProgress, Decision
+from treadle.thread.recovery import CallProgress, RecoveryAction
 
 
 class RecoveryLoop(MachineLoop):
@@ -34,7 +34,9 @@ class RecoveryLoop(MachineLoop):
         self._record_note(describe_recovery(what, found))
         calls = [one.call for one in found]
         self._round.is_unsaved = self._round.has_mutating_calls(calls, machine.config.effect_of)
-        doubtful = [one for one in found if one.decision in (Decision.ASK, Decision.REPORT)]
+        doubtful = [
+            one for one in found if one.decision in (RecoveryAction.ASK, RecoveryAction.REPORT)
+        ]
         for one in doubtful:
             if one.standing is CallProgress.STARTED:
                 self._fold_event(ToolUncertain(one.call.id))
@@ -42,14 +44,14 @@ class RecoveryLoop(MachineLoop):
             self._commit()  # the question is on disk before it is asked
         again = {one.call.id for one in found if one not in doubtful}
         for one in doubtful:
-            config, tools = self._writer.fold.machine.config, self._hands.tools
+            config, tools = self._writer.fold.machine.config, self._performer.tools
             beside = (status for _, status in self._writer.fold.machine.round)
             question = make_uncertain_question(one.call, one.bound, beside, config, tools)
             answer = (
                 await self._inbox.run_unless_stopped(self._ask(question)) if self._ask else None
             )
             if answer is not None and answer.resolution is Resolution.RUN_AGAIN:
-                self._round.said_yes[one.call.id] = question.scope.bound
+                self._round.approved_bindings[one.call.id] = question.scope.binding
                 again.add(one.call.id)
                 continue
             self._fold_event(complete_uncertain_call(answer, one.call, self._writer.now(), stopped))

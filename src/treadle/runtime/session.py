@@ -13,7 +13,7 @@ from treadle import outputs
 from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
 from treadle.core.budget import TokenBudget
 from treadle.core.chat.states import Compacting, CompactionCause
-from treadle.core.compaction import cut_at_end
+from treadle.core.compaction import find_cut_at_end
 from treadle.core.events import (
     CancelRequested,
     CompactionFailed,
@@ -32,8 +32,8 @@ from treadle.runtime.driver import Driver
 from treadle.runtime.inbox import StopRequest
 from treadle.thread.codec import Event
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
-from treadle.thread.record import clean
-from treadle.thread.undelivered_input import told_with, words_alone
+from treadle.thread.record import replace_surrogates
+from treadle.thread.undelivered_input import append_commands, strip_commands
 
 TITLE_WAIT_S_MAX: Final = 3.0
 """Seconds that the end of the first turn waits for its title, which is asked for at its start."""
@@ -79,9 +79,9 @@ class Session(Driver):
         """
         message = _make_prompt(text)
         if self._running is None:
-            unheard = self._writer.fold.unheard
+            unheard = self._writer.fold.undelivered
             is_free = self.is_waiting and not unheard
-            told = told_with(unheard.commands, message)
+            told = append_commands(unheard.commands, message)
             return await self._run_titled_turn(
                 text, UserInput(told) if is_free else InputQueued(message)
             )
@@ -101,7 +101,7 @@ class Session(Driver):
             return
         self._due = self._writer.fold.machine.obligations()
         self._announce_turn()
-        await self._around.observe()
+        await self._observer.observe()
 
     def queue(self, text: str, *, steers: bool = False) -> None:
         """Have something heard later; it is durable when this returns.
@@ -120,7 +120,9 @@ class Session(Driver):
     @property
     def queued_inputs(self) -> tuple[tuple[str, bool], ...]:
         """What waits to be heard, oldest first: the text, and whether it steers."""
-        return tuple((one.message.content, one.steers) for one in self._writer.fold.unheard.waiting)
+        return tuple(
+            (one.message.content, one.steers) for one in self._writer.fold.undelivered.queued
+        )
 
     def withdraw_input(self) -> str | None:
         """Withdraw the newest that waits to be heard, and give its text; `None` if nothing waits.
@@ -146,7 +148,8 @@ class Session(Driver):
             StoreError: as `turn`; the command has not begun.
         """
         command, folder = (
-            cut_middle((self._redact or str)(clean(text))) for text in (command, folder)
+            cut_middle((self._redact or str)(replace_surrogates(text)))
+            for text in (command, folder)
         )
         command_id = secrets.token_hex(4)
         self._record_at_once(CommandBegun(command_id, command, folder))
@@ -170,13 +173,15 @@ class Session(Driver):
             StoreError: as `turn`.
         """
         redact = self._redact or str
-        command, output = (cut_middle(redact(clean(text))) for text in (command, output))
+        command, output = (
+            cut_middle(redact(replace_surrogates(text))) for text in (command, output)
+        )
         self._record_at_once(CommandShown(command, output, exit_code, command_id))
 
     @property
     def unfinished_commands(self) -> tuple[CommandBegun, ...]:
         """The person's commands whose end nobody knows, and of which the model was not told yet."""
-        return self._writer.fold.unheard.begun
+        return self._writer.fold.undelivered.unfinished_commands
 
     @property
     def context_share(self) -> float | None:
@@ -209,7 +214,7 @@ class Session(Driver):
         is_first = not (said and fold.conversation)
         if self._titler is not None and is_first and not fold.metadata.title:
             redact = self._redact or str
-            naming = asyncio.ensure_future(self._titler(redact(clean(prompt))))
+            naming = asyncio.ensure_future(self._titler(redact(replace_surrogates(prompt))))
         try:
             finished = await self._run(*said)
             if naming is not None:
@@ -241,9 +246,9 @@ class Session(Driver):
             raise UsageError("a turn is running", hint="compact when it is over")
         if not self.is_waiting:
             await self._run()
-        if not cut_at_end(self._writer.fold.conversation):
+        if not find_cut_at_end(self._writer.fold.conversation):
             raise UsageError("there is nothing to compact yet")
-        return await self._run(CompactionRequested(clean(focus), self._writer.now()))
+        return await self._run(CompactionRequested(replace_surrogates(focus), self._writer.now()))
 
     def stream(self, text: str | None) -> AsyncGenerator[Output, None]:
         """`turn` (or `resume`, for `None`) as a stream of outputs, ending with `TurnFinished`."""
@@ -286,7 +291,7 @@ class Session(Driver):
         if limit and fold.turn_steps >= limit and not is_asked:
             why = f"stopped after {limit} model requests (max steps)"
         elif self._budget is not None:
-            why = self._budget.exceeded_by(fold.turn_usage)[1]
+            why = self._budget.find_exceeded_limit(fold.turn_usage)[1]
         return (why, CancelRequested(reason=why, at=self._writer.now())) if why else None
 
     def _time_left_s(self) -> float | None:
@@ -294,14 +299,14 @@ class Session(Driver):
 
     def _budget_left(self) -> TokenBudget | None:
         fold = self._writer.fold
-        return None if self._budget is None else self._budget.left(fold.turn_usage)
+        return None if self._budget is None else self._budget.get_remaining(fold.turn_usage)
 
     def _next_input(self, *, steering: bool = False) -> Event | None:
-        unheard = self._writer.fold.unheard
-        message = unheard.steering if steering else unheard.first
+        unheard = self._writer.fold.undelivered
+        message = unheard.next_steering if steering else unheard.next_prompt
         if message is None:
             return None
-        told = told_with(unheard.commands, message)
+        told = append_commands(unheard.commands, message)
         return Steered(told) if steering else UserInput(told, was_queued=True)
 
     def _make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
@@ -309,7 +314,7 @@ class Session(Driver):
 
     def _announce_turn(self) -> None:
         """Tell people which prompt begins a turn."""
-        prompt = words_alone(self.conversation[-1].content)
+        prompt = strip_commands(self.conversation[-1].content)
         self._later.append(outputs.TurnStarted(self.thread_id, prompt))
 
     def _on_event(self, event: Event, action: AgentAction | None) -> None:
@@ -317,7 +322,7 @@ class Session(Driver):
             self._end = Ending()
             self._announce_turn()
         elif isinstance(event, Steered):
-            text = words_alone(self.conversation[-1].content)
+            text = strip_commands(self.conversation[-1].content)
             self._later.append(outputs.InputDelivered(text))
         elif isinstance(action, DisplayError) and isinstance(
             event, LlmEvent.Error | CompactionFailed
@@ -338,4 +343,4 @@ def make_first_input(text: str) -> UserInput:
 def _make_prompt(text: str) -> Message:
     if not text.strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
-    return Message.user(clean(text))
+    return Message.user(replace_surrogates(text))

@@ -41,16 +41,16 @@ def find_requested_output(config: AgentConfig, call: ToolCall) -> str | None:
     return path.removeprefix(OUTPUT_PREFIX)
 
 
-def read_stored_output(writer: Writer, call: ToolCall, wanted: str) -> Outcome:
+def read_stored_output(writer: Writer, call: ToolCall, output_id: str) -> Outcome:
     """The lines of an output that a call asks for; never raises for anything the call does."""
     from treadle.tool_failure import ToolFailure
     from treadle.tools.read_file import read_file, read_output
 
     try:
         arguments = read_file.signature.parse(call.arguments_json)
-        data = writer.read_output(wanted)
+        data = writer.read_output(output_id)
         if data is None:
-            why = f"{OUTPUT_PREFIX}{wanted}: no output of this thread is kept under this name"
+            why = f"{OUTPUT_PREFIX}{output_id}: no output of this thread is kept under this name"
             raise ToolFailure(ToolErrorKind.NOT_FOUND, why)
         lines = arguments.get("start_line", 1), arguments.get("end_line")
         return ToolExecutionOutcome.Success(call.id, read_output(data, *lines))

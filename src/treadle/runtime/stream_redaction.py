@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from treadle.outputs import Output, TextDelta, ThinkingDelta
 from treadle.runtime.ports import LivePublisher, RedactedStream
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 
 class AnswerStreamRedactor:
@@ -42,11 +42,11 @@ class AnswerStreamRedactor:
             self._flush()
             self._kind = kind
         if self._streams is None:
-            self._emit_text(clean(piece))
+            self._emit_text(replace_surrogates(piece))
             return
         if self._open is None:
             self._open = self._streams()
-        self._emit_text(self._open.feed(clean(piece)))
+        self._emit_text(self._open.feed(replace_surrogates(piece)))
 
     def end(self) -> None:
         """What is said is over: show what was held back."""

@@ -7,8 +7,8 @@ from typing import Final
 
 from treadle.runtime.ports import Provider
 from treadle.runtime.side_requests import send_side_request
-from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Renamed
+from treadle.thread.metadata import TITLE_LENGTH_MAX
 
 SYSTEM_PROMPT: Final = """\
 Give the conversation that begins with this prompt a title: three to seven words that say what it is

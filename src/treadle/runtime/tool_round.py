@@ -12,7 +12,7 @@ from treadle.core.approval import Scope
 from treadle.core.machine import Machine
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
-    Bound,
+    ApprovalBinding,
     EffectClass,
     Status,
     ToolErrorKind,
@@ -40,10 +40,10 @@ class ToolRound:
         self._waiting: deque[ToolCall] = deque()
         self._running: dict[str, str] = {}
         """The calls that run, each with the file that it writes; empty if it names none."""
-        self._held: dict[str, str] = {}
+        self._file_by_call: dict[str, str] = {}
         """The calls that had to wait for a file, each with that file."""
         self._started: list[tuple[ToolCall, Status]] = []
-        self.said_yes: dict[str, Bound | UnsetType] = {}
+        self.approved_bindings: dict[str, ApprovalBinding | UnsetType] = {}
         """The calls in doubt of which a person said that they are to run again, each with what it
         was bound to when they were asked."""
 
@@ -62,7 +62,7 @@ class ToolRound:
     def plan_calls(self, calls: Sequence[ToolCall]) -> None:
         """These are to run, in this order."""
         self._waiting = deque(calls)
-        self._held.clear()
+        self._file_by_call.clear()
 
     def startable_calls(
         self, machine: Machine[Any], scope_of: Callable[[ToolCall], Scope | None]
@@ -77,12 +77,12 @@ class ToolRound:
             not machine.parallel_max or len(self._running) < machine.parallel_max
         ):
             call = self._waiting.popleft()
-            if self._is_being_written(self._held.get(call.id, "")):
+            if self._is_being_written(self._file_by_call.get(call.id, "")):
                 held.append(call)
                 continue
             scope = scope_of(call)
             if scope is not None and self._is_being_written(scope.file):
-                self._held[call.id] = scope.file
+                self._file_by_call[call.id] = scope.file
                 held.append(call)
                 continue
             status = next(status for one, status in machine.round if one.id == call.id)
@@ -118,9 +118,9 @@ class ToolRound:
         """Nothing is in flight any more."""
         self._waiting.clear()
         self._running.clear()
-        self._held.clear()
+        self._file_by_call.clear()
         self._started.clear()
-        self.said_yes.clear()
+        self.approved_bindings.clear()
 
 
 def _has_not_run(status: Status) -> bool:

@@ -13,14 +13,14 @@ class TurnTimer:
 
     Args:
         left_s: seconds until it rings; `None` if nobody set a limit.
-        ring: called then.
+        on_timeout: called then.
     """
 
-    def __init__(self, left_s: float | None, ring: Callable[[], None]) -> None:
+    def __init__(self, left_s: float | None, on_timeout: Callable[[], None]) -> None:
         self._left_s = left_s
-        self._ring = ring
+        self._on_timeout = on_timeout
         self._timer: asyncio.TimerHandle | None = None
-        self._held_count = 0
+        self._pause_count = 0
         self.is_over = False
         """Whether the turn has ended; then it never rings."""
         self._start_timer()
@@ -28,7 +28,7 @@ class TurnTimer:
     def _start_timer(self) -> None:
         if self._left_s is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._left_s, self._ring)
+            self._timer = loop.call_later(self._left_s, self._on_timeout)
 
     def _pause_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -38,15 +38,15 @@ class TurnTimer:
 
     def pause(self) -> bool:
         """No time passes from here on; several may hold it. Tells whether this is the first."""
-        self._held_count += 1
-        if self._held_count == 1:
+        self._pause_count += 1
+        if self._pause_count == 1:
             self._pause_timer()
-        return self._held_count == 1
+        return self._pause_count == 1
 
     def resume(self) -> bool:
         """One holds it no more; tells whether that was the last and time passes again."""
-        self._held_count -= 1
-        goes_on = not self._held_count and not self.is_over
+        self._pause_count -= 1
+        goes_on = not self._pause_count and not self.is_over
         if goes_on:
             self._start_timer()
         return goes_on
@@ -62,13 +62,13 @@ class PersonWait:
 
     Args:
         now: the clock, in the form of records.
-        idled: told of it piece by piece: before each event that is taken meanwhile, so that the
+        on_idle: told of it piece by piece: before each event that is taken meanwhile, so that the
             machine can tell the wait from work, and at its end.
     """
 
-    def __init__(self, now: Callable[[], str], idled: Callable[[str, str], None]) -> None:
+    def __init__(self, now: Callable[[], str], on_idle: Callable[[str, str], None]) -> None:
         self._now = now
-        self._idled = idled
+        self._on_idle = on_idle
         self._since = ""
 
     @contextmanager
@@ -87,7 +87,7 @@ class PersonWait:
         """What has passed until then was no work, if a person is being waited for."""
         if self._since and until > self._since:
             since, self._since = self._since, until
-            self._idled(since, until)
+            self._on_idle(since, until)
 
     def stop(self) -> None:
         """The turn is over; who still waits does so for nothing."""

@@ -6,7 +6,7 @@ from treadle.errors import StoreError
 from treadle.runtime.ports import Writer
 
 
-def check_usable(writer: Writer) -> None:
+def check_writable(writer: Writer) -> None:
     """Raise `StoreError` if nothing can be written any more."""
     if not writer.is_usable:
         why = "this session is finished: it was closed, or the disk refused"

@@ -30,7 +30,7 @@ class Principal(Struct, frozen=True):
     token_expires_at: str | None = None
 
 
-ANYBODY: Final = Principal()
+ANONYMOUS: Final = Principal()
 """Who asks without a token."""
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 from treadle.store.file_replacement import replace_file
 from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
 from treadle.store.journal import JournalReader, convert_os_errors
-from treadle.thread.branches import branch_through
+from treadle.thread.branches import collect_merged_branch
 from treadle.thread.facts import Base
 from treadle.thread.record import Head, Record
 
@@ -107,7 +107,7 @@ def find_merged_branch(folders: StoreFolders, base: Base, path: str) -> list[Rec
         DiskError: the disk refused.
     """
     for one in (path, *(kept.path for kept in list_archived_branches(folders, base.thread))):
-        branch = branch_through(JournalReader(folders.disk, one), base.version, base.hash)
+        branch = collect_merged_branch(JournalReader(folders.disk, one), base.version, base.hash)
         if branch is not None:
             return branch
     return None

@@ -18,13 +18,13 @@ from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
 from treadle.thread.record import (
     WRITE_SIZE_MAX,
-    Condition,
     Head,
+    JournalCondition,
+    JournalScan,
+    JournalScanner,
     Record,
-    Scan,
-    Scanner,
     encode_batch,
-    scan,
+    scan_journal,
 )
 
 FIRST_READ_SIZE: Final = 64 * 1024
@@ -197,7 +197,7 @@ class JournalReader:
         self.path = path
         """The file."""
         self._after = after
-        self.found = Scan([], after)
+        self.found = JournalScan([], after)
         """What was found, without the records; to be believed after the last one only."""
         self.is_missing = False
         """Whether there is no such file."""
@@ -208,7 +208,7 @@ class JournalReader:
         Raises:
             DiskError: the disk refused.
         """
-        scanner = Scanner(self._after)
+        scanner = JournalScanner(self._after)
         pieces = self._disk.pieces(self.path, self._after.size)
         with convert_os_errors("read", self.path), closing(pieces):
             try:
@@ -220,19 +220,23 @@ class JournalReader:
                 self.is_missing = True
         self.found = scanner.end()
 
-    def scan(self) -> Scan | None:
+    def scan(self) -> JournalScan | None:
         """Read it for what it is worth alone; `None` if there is no such file."""
         for _ in self:
             pass
         return None if self.is_missing else self.found
 
 
-def read_journal(disk: Disk, path: str, after: Head) -> Scan | None:
+def read_journal(disk: Disk, path: str, after: Head) -> JournalScan | None:
     """What stands after `after`, all of it at once; `None` if there is no such file."""
     reading = JournalReader(disk, path, after)
     records = list(reading)
     found = reading.found
-    return None if reading.is_missing else Scan(records, found.head, found.condition, found.reason)
+    return (
+        None
+        if reading.is_missing
+        else JournalScan(records, found.head, found.condition, found.reason)
+    )
 
 
 def journal_has_head(disk: Disk, path: str, head: Head) -> bool:
@@ -261,15 +265,15 @@ def is_unfinished_creation(disk: Disk, path: str) -> bool:
     with convert_os_errors("read", path):
         try:
             data = disk.read_range(path, 0, FIRST_READ_SIZE)
-            if len(data) == FIRST_READ_SIZE and not scan(data).records:
+            if len(data) == FIRST_READ_SIZE and not scan_journal(data).records:
                 data = disk.read_range(path, 0, WRITE_SIZE_MAX + 1)
         except FileNotFoundError:
             return False
-    found = scan(data)
+    found = scan_journal(data)
     if (
         len(data) > WRITE_SIZE_MAX
         or found.records
-        or found.condition is Condition.CORRUPT
+        or found.condition is JournalCondition.CORRUPT
         or _NEVER_WRITTEN.search(data)
     ):
         return False
@@ -279,7 +283,7 @@ def is_unfinished_creation(disk: Disk, path: str) -> bool:
     return is_first and (not end or bool(hole))
 
 
-def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
+def cut_torn_tail(disk: Disk, path: str, found: JournalScan, quarantine: str) -> str:
     """Move the bytes of an unfinished write to the quarantine folder and cut them off.
 
     Safe to be stopped anywhere and done again: the quarantined file's name is made of its contents.
@@ -287,7 +291,7 @@ def cut_torn_tail(disk: Disk, path: str, found: Scan, quarantine: str) -> str:
     Returns:
         The path of the quarantined bytes.
     """
-    assert found.condition is Condition.TORN
+    assert found.condition is JournalCondition.TORN
     digest = sha256()
     with convert_os_errors("read", path):
         for piece in disk.pieces(path, found.head.size):

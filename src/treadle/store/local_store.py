@@ -32,12 +32,12 @@ from treadle.store.thread_outputs import ThreadOutputs
 from treadle.store.thread_reader import LoadedThread, ThreadReader, decode_header
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
-from treadle.thread.history import Rest, rests
+from treadle.thread.history import Rest, list_rests
 from treadle.thread.ids import PREFIX, is_thread_id
-from treadle.thread.model import ThreadSummary
-from treadle.thread.record import Condition, Scan, scan
+from treadle.thread.record import JournalCondition, JournalScan, scan_journal
 from treadle.thread.snapshot import Snapshot
 
 ID_LENGTH_MIN: Final = 4
@@ -213,7 +213,7 @@ class LocalStore:
         )
         if self.adopted.is_foreign(thread_id, last):
             self.adopted.mark(header.thread, is_mine=self.adopted.is_mine(thread_id))
-        writer = self._create_thread(fold.branch(header), first, redact)
+        writer = self._create_thread(fold.make_fork(header), first, redact)
         is_good = False
         try:
             stands = is_base_unchanged(self.folders, base, records[last - 1].hash)
@@ -273,8 +273,8 @@ class LocalStore:
             StorageBusyError: it is a fork, and somebody removes or scrubs its base meanwhile.
             DiskError: nothing was acknowledged.
         """
-        found = scan(data)
-        if not found.records or found.condition is not Condition.CLEAN:
+        found = scan_journal(data)
+        if not found.records or found.condition is not JournalCondition.CLEAN:
             raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
         header = decode_header(found.records[0])
         thread_id = header.thread
@@ -333,15 +333,15 @@ class LocalStore:
             # All of it is judged: what is written after damage that a snapshot covers would hang
             # on the snapshot alone, which is only a cache.
             loaded = self._reader.load(thread_id, is_whole=True)
-            if loaded.condition is Condition.CORRUPT:
+            if loaded.condition is JournalCondition.CORRUPT:
                 raise DamagedJournalError(path, loaded.head.size, loaded.problem)
             if loaded.problem:
                 raise ReadOnlyThreadError(loaded.problem)
             if loaded.snapshot_head.seq:
                 check_bases(self.folders, loaded.fold.header)
             note = ""
-            if loaded.condition is Condition.TORN:
-                found = Scan([], loaded.head, loaded.condition)
+            if loaded.condition is JournalCondition.TORN:
+                found = JournalScan([], loaded.head, loaded.condition)
                 kept = cut_torn_tail(self._disk, path, found, self.folders.quarantine)
                 note = f"an unfinished write was cut off and kept in {kept}"
             remove_drafts(self._disk, drafts_folder(path), thread_id)
@@ -396,7 +396,7 @@ class LocalStore:
         """The thread as it stands, or as it stood at `version`. Raises as `ThreadReader.load`."""
         return self._reader.load(thread_id, version)
 
-    def scan(self, thread_id: str) -> Scan:
+    def scan(self, thread_id: str) -> JournalScan:
         """All intact records of a thread's own journal, and what follows them."""
         return self._reader.scan(thread_id)
 
@@ -418,7 +418,7 @@ class LocalStore:
         """
         fold, records = self._reader.read_from_start(thread_id)
         entries = ((one.seq, one.at, decode_entry(one.event)) for one in records)
-        return list(rests(fold, entries))
+        return list(list_rests(fold, entries))
 
     def read_blob(self, ref: BlobRef) -> bytes:
         """The whole of an output that was too large for its message. Raises as `Blobs.read`."""

@@ -21,7 +21,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Condition, Head, Record, scan
+from treadle.thread.record import Head, JournalCondition, Record, scan_journal
 
 WRITE_COUNT_MAX: Final = 32
 """More writes than this are not appended one by one: the file is replaced as a whole instead."""
@@ -62,10 +62,10 @@ def open_locked(store: LocalStore, thread_id: str) -> Iterator[LockedThread]:
     try:
         path, in_trash = folders.find(thread_id)
         sync_journal(folders.disk, path)
-        found = scan(_read_file(store, path))
-        if found.condition is Condition.TORN:
+        found = scan_journal(_read_file(store, path))
+        if found.condition is JournalCondition.TORN:
             cut_torn_tail(folders.disk, path, found, folders.quarantine)
-        if found.condition is Condition.CORRUPT or not found.records:
+        if found.condition is JournalCondition.CORRUPT or not found.records:
             raise DamagedJournalError(path, found.head.size, found.reason or "it holds no record")
         remove_drafts(folders.disk, drafts_folder(path), thread_id)
         data = _read_file(store, path)[: found.head.size]
@@ -181,8 +181,8 @@ def _finish_move(store: LocalStore, thread: LockedThread) -> None:
 
 def fold_journal(store: LocalStore, thread_id: str, data: bytes) -> ThreadFold:
     """The fold of a whole journal that is about to be a thread's. Raises as `replace_journal`."""
-    found = scan(data)
-    if not found.records or found.condition is not Condition.CLEAN:
+    found = scan_journal(data)
+    if not found.records or found.condition is not JournalCondition.CLEAN:
         raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
     try:
         if decode_header(found.records[0]).thread != thread_id:

@@ -16,8 +16,8 @@ from treadle.store.journal import is_unfinished_creation
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry
 from treadle.thread.fold import ThreadFold
-from treadle.thread.outputs import outputs_of
-from treadle.thread.record import Condition, Record, Scan
+from treadle.thread.output_references import list_output_references
+from treadle.thread.record import JournalCondition, JournalScan, Record
 from treadle.thread.snapshot import Snapshot, restore_fold
 
 
@@ -95,9 +95,9 @@ def replay(store: LocalStore, thread_id: str) -> Iterator[ReplayStep]:
         said.append(verdict.text)
     elif not present:
         said.append("there is no snapshot")
-    if found.condition is not Condition.CLEAN:
+    if found.condition is not JournalCondition.CLEAN:
         said.append(f"the journal is {found.condition.value}: {found.reason}")
-    is_good = verdict.is_good and found.condition is not Condition.CORRUPT and count > 0
+    is_good = verdict.is_good and found.condition is not JournalCondition.CORRUPT and count > 0
     yield ReplayStep(verdict=ReplayResult(is_good, "; ".join(said)))
 
 
@@ -132,7 +132,7 @@ def _list_undocumented_state(fold: ThreadFold) -> tuple[object, ...]:
     task = fold.state if isinstance(fold.state, TaskState) else None
     said = fold.is_named_by_person, fold.context, fold.files
     known = fold.observed, fold.turn_steps, fold.provider, fold.children
-    return *known, fold.unheard, *said, task
+    return *known, fold.undelivered, *said, task
 
 
 def _check_blobs(
@@ -144,7 +144,7 @@ def _check_blobs(
     are counted only.
     """
     blobs, found, absent_count = Blobs(store.folders), [], 0
-    for seq, ref in outputs_of(records):
+    for seq, ref in list_output_references(records):
         try:
             size = len(blobs.read(ref))
         except MissingBlobError as error:
@@ -159,7 +159,7 @@ def _check_blobs(
     return found, absent_count
 
 
-def _is_being_created(store: LocalStore, thread_id: str, found: Scan) -> bool:
+def _is_being_created(store: LocalStore, thread_id: str, found: JournalScan) -> bool:
     """Whether a thread is being made, or its creation was stopped: there never was a record."""
     if found.records or store.read_snapshot(thread_id)[0]:
         return False
@@ -182,7 +182,7 @@ def verify_thread(store: LocalStore, thread_id: str) -> VerificationReport:
         for step in replay(store, thread_id):
             verdict = step.verdict or verdict
         loaded = store.load(thread_id)
-        if loaded.condition is Condition.CORRUPT:
+        if loaded.condition is JournalCondition.CORRUPT:
             condition = loaded.condition.value
             verdict = ReplayResult(False, loaded.problem)
         missing, absent_count = _check_blobs(store, thread_id, found.records)
@@ -191,7 +191,7 @@ def verify_thread(store: LocalStore, thread_id: str) -> VerificationReport:
             verdict = ReplayResult(verdict.is_good, f"{verdict.text}; {text}")
         if missing:
             verdict = ReplayResult(False, "; ".join([verdict.text, *missing]))
-            condition = INCOMPLETE if condition == Condition.CLEAN.value else condition
+            condition = INCOMPLETE if condition == JournalCondition.CLEAN.value else condition
     except TreadleError as error:
         verdict = ReplayResult(False, error.message)
         condition = "unreadable"

@@ -7,7 +7,7 @@ from treadle.store.file_replacement import replace_file
 from treadle.store.folders import JOURNAL_SUFFIX
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import ThreadReader, decode_header
-from treadle.thread.record import Condition, scan
+from treadle.thread.record import JournalCondition, scan_journal
 
 
 def update_replica(store: LocalStore, data: bytes) -> int:
@@ -30,9 +30,9 @@ def update_replica(store: LocalStore, data: bytes) -> int:
         StoreError: the thread cannot be written to, as `LocalStore.open` says.
         DiskError: the thread is as it was.
     """
-    found = scan(data)
+    found = scan_journal(data)
     records = found.records
-    if not records or found.condition is not Condition.CLEAN:
+    if not records or found.condition is not JournalCondition.CLEAN:
         raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
     ThreadReader(store.folders).fold_records(records)
     writer = store.open(decode_header(records[0]).thread)

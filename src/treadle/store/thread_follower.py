@@ -10,7 +10,7 @@ from typing import Final
 from treadle.errors import DamagedJournalError, UnknownThreadError
 from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
 from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
-from treadle.thread.record import Condition, Head, Record, Scanner
+from treadle.thread.record import Head, JournalCondition, JournalScanner, Record
 
 KNOWN_COUNT_MAX: Final = 64
 """How many records are remembered, evenly spread, to find how far a rewritten journal is still what
@@ -111,7 +111,7 @@ class ThreadFollower:
         self._known = [(seq, digest) for seq, digest in self._known if seq <= standing]
 
     def _read_after(self, seq: int) -> Iterator[Record]:
-        scanner = Scanner(self._head)
+        scanner = JournalScanner(self._head)
         pieces = self._folders.disk.pieces(self._path, self._head.size)
         with convert_os_errors("read", self._path), closing(pieces):
             try:
@@ -125,7 +125,7 @@ class ThreadFollower:
             except FileNotFoundError:
                 return  # it is looked for the next time
         found = scanner.end()
-        if found.condition is Condition.CORRUPT and self._is_unchanged():
+        if found.condition is JournalCondition.CORRUPT and self._is_unchanged():
             raise DamagedJournalError(self._path, found.head.size, found.reason)
 
     def _remember(self, record: Record) -> None:

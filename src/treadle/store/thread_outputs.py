@@ -6,7 +6,7 @@ from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.store.blobs import Blobs
 from treadle.store.thread_reader import ThreadReader, decode_header
-from treadle.thread.branches import entries_of
+from treadle.thread.branches import decode_merged_entries
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
 from treadle.thread.record import Record
@@ -52,7 +52,7 @@ def _find_blob_ref(record: Record, call_id: str) -> BlobRef | None:
         entry = decode_entry(record.event)
     except UnknownEntryError:
         return None
-    for one in entries_of(entry) if isinstance(entry, Merged) else (entry,):
+    for one in decode_merged_entries(entry) if isinstance(entry, Merged) else (entry,):
         if isinstance(one, ToolCompleted) and one.call_id == call_id:
             return one.outcome.blob
     return None

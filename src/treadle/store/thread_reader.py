@@ -17,7 +17,7 @@ from treadle.store.journal import JournalReader, journal_has_head, read_journal
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Condition, Head, Record, Scan
+from treadle.thread.record import Head, JournalCondition, JournalScan, Record
 from treadle.thread.snapshot import Snapshot, decode_snapshot, restore_fold
 
 SNAPSHOT_SIZE_MAX: Final = 1024 * 1024 * 1024
@@ -33,7 +33,7 @@ class LoadedThread(Struct, frozen=True):
 
     fold: ThreadFold
     head: Head
-    condition: Condition
+    condition: JournalCondition
     problem: str = ""
     snapshot_head: Head = Head()
     snapshot_size: int = 0
@@ -145,7 +145,7 @@ class ThreadReader:
             problem = apply_records(fold, parts.pop())
             if problem:
                 raise UnknownEntryError(f"thread {fold.header.thread}: {problem}")
-            fold = fold.branch(headers.pop())
+            fold = fold.make_fork(headers.pop())
         return fold
 
     def _find_merged_base(self, base: Base) -> list[Record] | None:
@@ -205,7 +205,7 @@ class ThreadReader:
             if reading.is_missing:
                 return None
             why = found.reason or f"record {found.head.seq + 1}, which the snapshot holds, is gone"
-            found = Scan([], found.head, Condition.CORRUPT, why)
+            found = JournalScan([], found.head, JournalCondition.CORRUPT, why)
         problem = problem or _describe_damage(found)
         return LoadedThread(fold, found.head, found.condition, problem, snapshot.head, size)
 
@@ -228,7 +228,7 @@ class ThreadReader:
             + ": records were lost; shown as the snapshot has it"
         )
         head = found.head if found is not None else Head()
-        return LoadedThread(fold, head, Condition.CORRUPT, problem)
+        return LoadedThread(fold, head, JournalCondition.CORRUPT, problem)
 
     def _read_snapshot(self, thread_id: str, *, in_trash: bool) -> tuple[Snapshot, int] | None:
         """The snapshot and its size; `None` if it is missing or spoilt: the journal suffices."""
@@ -247,7 +247,7 @@ class ThreadReader:
         snapshot = decode_snapshot(data)
         return None if snapshot is None else (snapshot, len(data))
 
-    def scan(self, thread_id: str) -> Scan:
+    def scan(self, thread_id: str) -> JournalScan:
         """All intact records of a thread's journal, from the first, and what follows them."""
         path, _ = self._folders.find(thread_id)
         found = read_journal(self._disk, path, Head())
@@ -300,8 +300,8 @@ def apply_records(
     return problem
 
 
-def _make_empty_error(path: str, thread_id: str, found: Scan) -> TreadleError:
-    if found.condition is Condition.CORRUPT:
+def _make_empty_error(path: str, thread_id: str, found: JournalScan) -> TreadleError:
+    if found.condition is JournalCondition.CORRUPT:
         return DamagedJournalError(path, 0, found.reason)
     return UnknownThreadError(
         f"thread {thread_id} holds no intact record: it was being made when its process died, or "
@@ -316,5 +316,5 @@ def _make_base_error(fork: str, path: str, offset: int, reason: str) -> DamagedJ
     return error
 
 
-def _describe_damage(found: Scan) -> str:
-    return found.reason if found.condition is Condition.CORRUPT else ""
+def _describe_damage(found: JournalScan) -> str:
+    return found.reason if found.condition is JournalCondition.CORRUPT else ""

@@ -29,18 +29,18 @@ class BackgroundSender:
     Args:
         make_engine: makes the engine, in that thread, when there is news for the first time.
         thread_id: the thread.
-        let_go: called in that thread when it ends.
+        on_end: called in that thread when it ends.
     """
 
     def __init__(
         self,
         make_engine: Callable[[], SyncEngine],
         thread_id: str,
-        let_go: Callable[[], object] | None = None,
+        on_end: Callable[[], object] | None = None,
     ) -> None:
         self._make_engine = make_engine
         self._thread_id = thread_id
-        self._let_go = let_go
+        self._on_end = on_end
         self._changed = threading.Condition()
         self._has_news = False
         self._is_closing = False
@@ -92,8 +92,8 @@ class BackgroundSender:
                 except Exception as error:  # noqa: BLE001  a session does not end for its copy
                     self.report, self.problem = None, f"{type(error).__name__}: {error}"
         finally:
-            if self._let_go is not None:
-                self._let_go()
+            if self._on_end is not None:
+                self._on_end()
 
     def _wait_for_changes(self) -> bool:
         """Whether there is something to be sent; false when it is over."""

@@ -35,9 +35,9 @@ from treadle.errors import (
 from treadle.sync.credentials import Account
 from treadle.sync.http_transport import BYTES_TYPE, JSON_TYPE, LINES_TYPE, ServerTransport
 from treadle.sync.ports import Sendable
+from treadle.thread.document import Thread
 from treadle.thread.ids import is_thread_id
-from treadle.thread.model import Thread
-from treadle.thread.record import Head, Scanner
+from treadle.thread.record import Head, JournalScanner
 
 PUSH_SIZE: Final = 4 * 1024 * 1024
 """Bytes of records in one request; a write that is longer goes by itself."""
@@ -74,7 +74,7 @@ class HttpRemote:
     """
 
     def __init__(self, account: Account) -> None:
-        self._wire = ServerTransport(account.url, account.token)
+        self._transport = ServerTransport(account.url, account.token)
 
     def __enter__(self) -> HttpRemote:
         return self
@@ -84,18 +84,18 @@ class HttpRemote:
 
     def close(self) -> None:
         """Give the connections back."""
-        self._wire.close()
+        self._transport.close()
 
     @property
     def url(self) -> str:
         """Where it is, without a path."""
-        return self._wire.url
+        return self._transport.url
 
     # ---- records -------------------------------------------------------------------------------
 
     def me(self) -> Me:
         """Who the caller is there."""
-        return self._wire.request_value("GET", "/api/me", Me)
+        return self._transport.request_value("GET", "/api/me", Me)
 
     def push(self, thread: Sendable, base: Mark) -> ThreadHead:
         """Send the records after `base`, in requests of `PUSH_SIZE` and more.
@@ -108,7 +108,7 @@ class HttpRemote:
             end = _find_last_mark(data)
             head = self._send_records(thread.thread_id, "POST", base, data)
             if head.version < end.seq or (head.version == end.seq and head.hash != end.hash):
-                raise self._wire.make_protocol_error(
+                raise self._transport.make_protocol_error(
                     "it says it has other records than those it was sent"
                 )
             base = end
@@ -121,18 +121,18 @@ class HttpRemote:
         headers = {**_make_headers(base), "content-encoding": "gzip"}
         path = f"{_thread_path(thread.thread_id)}/records"
         body = _compress(thread.lines(Mark()))
-        head = self._wire.request_value("PUT", path, ThreadHead, body=body, headers=headers)
+        head = self._transport.request_value("PUT", path, ThreadHead, body=body, headers=headers)
         return self._check_head(head, thread.thread_id)
 
     def put_blob(self, thread: Sendable, sha256: str) -> None:
         """Send a large output, unless the server has it already."""
         path = f"{_thread_path(thread.thread_id)}/blobs/{_check_digest(sha256)}"
         try:
-            self._wire.request_status("HEAD", path)
+            self._transport.request_status("HEAD", path)
         except RemoteRefusedError as error:
             if error.status != 404:
                 raise
-            self._wire.request_status(
+            self._transport.request_status(
                 "PUT", path, body=thread.blob(sha256), headers={"content-type": BYTES_TYPE}
             )
 
@@ -140,9 +140,9 @@ class HttpRemote:
         """A large output, its bytes checked; `None` if the server has not got it."""
         path = f"{_thread_path(thread_id)}/blobs/{_check_digest(sha256)}"
         try:
-            with self._wire.stream_response("GET", path) as response:
-                self._wire.check_content_type(response, BYTES_TYPE)
-                data = self._wire.read_body(response, BLOB_SIZE_MAX)
+            with self._transport.stream_response("GET", path) as response:
+                self._transport.check_content_type(response, BYTES_TYPE)
+                data = self._transport.read_body(response, BLOB_SIZE_MAX)
         except RemoteRefusedError as error:
             if error.code == ErrorCode.NOT_FOUND.value:
                 return None
@@ -154,7 +154,9 @@ class HttpRemote:
     def purge(self, thread_id: str) -> None:
         """Remove all that the server has of a thread, for good; fine if it has nothing."""
         try:
-            self._wire.request_status("DELETE", _thread_path(thread_id), params={"purge": "true"})
+            self._transport.request_status(
+                "DELETE", _thread_path(thread_id), params={"purge": "true"}
+            )
         except RemoteRefusedError as error:
             if error.code != ErrorCode.NOT_FOUND.value:
                 raise
@@ -164,9 +166,9 @@ class HttpRemote:
         params: dict[str, str | int] = {"after": after, "limit": HEADS_MAX}
         if stamp:
             params["stamp"] = stamp
-        found = self._wire.request_value("GET", "/api/heads", ThreadHeads, params=params)
+        found = self._transport.request_value("GET", "/api/heads", ThreadHeads, params=params)
         if not all(_is_valid_head(one) for one in found.heads):
-            raise self._wire.make_protocol_error("it names threads that cannot be")
+            raise self._transport.make_protocol_error("it names threads that cannot be")
         return found
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
@@ -182,25 +184,29 @@ class HttpRemote:
         """
         params = {"after": after.seq, "hash": after.hash}
         path = f"{_thread_path(thread_id)}/records"
-        with self._wire.stream_response("GET", path, params=params) as response:
-            self._wire.check_content_type(response, LINES_TYPE)
+        with self._transport.stream_response("GET", path, params=params) as response:
+            self._transport.check_content_type(response, LINES_TYPE)
             promised = parse_tag(response.headers.get("etag", ""))
             if promised is None:
-                raise self._wire.make_protocol_error("it does not say up to where its records go")
-            scanner, size = Scanner(Head(after.seq, after.hash)), 0
-            for piece in self._wire.read_pieces(response):
+                raise self._transport.make_protocol_error(
+                    "it does not say up to where its records go"
+                )
+            scanner, size = JournalScanner(Head(after.seq, after.hash)), 0
+            for piece in self._transport.read_pieces(response):
                 size += len(piece)
                 scanner.feed(piece)
                 if scanner.is_bad:
-                    raise self._wire.make_protocol_error(
+                    raise self._transport.make_protocol_error(
                         f"what it sends of {thread_id} is no journal"
                     )
                 if scanner.head.seq > promised.seq:
-                    raise self._wire.make_protocol_error(
+                    raise self._transport.make_protocol_error(
                         f"it sends more of {thread_id} than there is"
                     )
                 if size > RECORDS_SIZE_MAX:
-                    raise self._wire.make_protocol_error(f"what it sends of {thread_id} has no end")
+                    raise self._transport.make_protocol_error(
+                        f"what it sends of {thread_id} has no end"
+                    )
                 yield piece
         if Mark(scanner.head.seq, scanner.head.hash) != promised:
             raise RemoteBrokenError(f"{self.url} broke off in the middle of {thread_id}")
@@ -211,10 +217,10 @@ class HttpRemote:
         Ends when the server ends it, as it does when it stops; raises as `Remote`.
         """
         params, headers = {"after": after}, {"accept": "text/event-stream"}
-        with self._wire.stream_response(
+        with self._transport.stream_response(
             "GET", "/api/changes", params=params, headers=headers, silence_s=STREAM_SILENCE_S_MAX
         ) as response:
-            self._wire.check_content_type(response, "text/event-stream")
+            self._transport.check_content_type(response, "text/event-stream")
             for event in httpx2.EventSource(response, max_event_size=EVENT_SIZE_MAX):
                 if event.data:
                     yield self._parse_head(event.data)
@@ -232,7 +238,7 @@ class HttpRemote:
             offset: how many to pass over, up to `OFFSET_MAX`.
         """
         params = {**filters, "limit": limit, "offset": offset}
-        page = self._wire.request_value("GET", "/api/threads", ThreadList, params=params)
+        page = self._transport.request_value("GET", "/api/threads", ThreadList, params=params)
         self._check_lines(page.threads, limit)
         return page
 
@@ -248,27 +254,29 @@ class HttpRemote:
         params: dict[str, str | int] = {"q": query, "limit": limit, "offset": offset}
         if workspace is not None:
             params["workspace"] = workspace
-        page = self._wire.request_value("GET", "/api/threads/search", SearchResult, params=params)
+        page = self._transport.request_value(
+            "GET", "/api/threads/search", SearchResult, params=params
+        )
         self._check_lines([hit.thread for hit in page.hits], limit)
         return page
 
     def document(self, thread_id: str, version: int | None = None) -> Thread:
         """A thread as one document, by default its newest version."""
         params = {} if version is None else {"version": version}
-        found = self._wire.request_value("GET", _thread_path(thread_id), Thread, params=params)
+        found = self._transport.request_value("GET", _thread_path(thread_id), Thread, params=params)
         if found.id != thread_id:
-            raise self._wire.make_protocol_error("its answer is about another thread")
+            raise self._transport.make_protocol_error("its answer is about another thread")
         return found
 
     def _check_lines(self, lines: Sequence[ListedThread], limit: int) -> None:
         if len(lines) > limit or not all(is_thread_id(one.summary.id) for one in lines):
-            raise self._wire.make_protocol_error("it lists what was not asked for")
+            raise self._transport.make_protocol_error("it lists what was not asked for")
 
     # ---- what people do --------------------------------------------------------------------------
 
     def share(self, thread_id: str, expires_at: str | None) -> Share:
         """Make a link; its token stands in the answer, and nowhere else ever again."""
-        return self._wire.request_value(
+        return self._transport.request_value(
             "POST",
             f"{_thread_path(thread_id)}/share",
             Share,
@@ -278,34 +286,34 @@ class HttpRemote:
 
     def shares(self, thread_id: str) -> Shares:
         """The links of a thread, without their tokens."""
-        return self._wire.request_value("GET", f"{_thread_path(thread_id)}/share", Shares)
+        return self._transport.request_value("GET", f"{_thread_path(thread_id)}/share", Shares)
 
     def unshare(self, thread_id: str) -> None:
         """Revoke all links of a thread."""
-        self._wire.request_status("DELETE", f"{_thread_path(thread_id)}/share")
+        self._transport.request_status("DELETE", f"{_thread_path(thread_id)}/share")
 
-    def support(self, thread_id: str) -> SupportAccess:
+    def get_support_access(self, thread_id: str) -> SupportAccess:
         """Whether support may read a thread."""
-        return self._wire.request_value(
+        return self._transport.request_value(
             "GET", f"{_thread_path(thread_id)}/support-access", SupportAccess
         )
 
     def grant_support(self, thread_id: str) -> SupportAccess:
         """Let support read a thread, for as long as the server says."""
-        return self._wire.request_value(
+        return self._transport.request_value(
             "POST", f"{_thread_path(thread_id)}/support-access", SupportAccess
         )
 
     def revoke_support(self, thread_id: str) -> None:
         """Let support read a thread no more."""
-        self._wire.request_status("DELETE", f"{_thread_path(thread_id)}/support-access")
+        self._transport.request_status("DELETE", f"{_thread_path(thread_id)}/support-access")
 
     def revoke_own_token(self) -> None:
         """Make the token that is used here worthless, and no other one."""
         number = self.me().token_id
         if number < 1:
-            raise self._wire.make_protocol_error("it does not say which token this is")
-        self._wire.request_status("DELETE", f"/api/tokens/{number}")
+            raise self._transport.make_protocol_error("it does not say which token this is")
+        self._transport.request_status("DELETE", f"/api/tokens/{number}")
 
     # ---- the forms of things ---------------------------------------------------------------------
 
@@ -316,13 +324,13 @@ class HttpRemote:
             headers["content-encoding"] = "gzip"
         path = f"{_thread_path(thread_id)}/records"
         return self._check_head(
-            self._wire.request_value(method, path, ThreadHead, body=data, headers=headers),
+            self._transport.request_value(method, path, ThreadHead, body=data, headers=headers),
             thread_id,
         )
 
     def _check_head(self, head: ThreadHead, thread_id: str) -> ThreadHead:
         if head.thread != thread_id or not _is_valid_head(head):
-            raise self._wire.make_protocol_error("its answer is about another thread")
+            raise self._transport.make_protocol_error("its answer is about another thread")
         return head
 
     def _parse_head(self, text: str) -> ThreadHead:
@@ -331,7 +339,7 @@ class HttpRemote:
         except (msgspec.DecodeError, RecursionError):
             head = None
         if head is None or not _is_valid_head(head):
-            raise self._wire.make_protocol_error("it tells of changes in another form")
+            raise self._transport.make_protocol_error("it tells of changes in another form")
         return head
 
 

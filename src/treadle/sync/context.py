@@ -87,11 +87,11 @@ class SyncReportBuilder:
         self.unreachable = ""
         self.next_try_at = ""
 
-    def add(self, name: str, what: object) -> None:
+    def add(self, name: str, item: object) -> None:
         """Add to one of the report's lists; once."""
         found = self.lists.setdefault(name, [])
-        if what not in found:
-            found.append(what)
+        if item not in found:
+            found.append(item)
 
     def build_report(self) -> SyncReport:
         """All of it."""

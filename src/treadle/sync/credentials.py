@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from treadle.config.plain_file import raise_machine_error, read_plain_file
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
-from treadle.models.catalog import is_this_machine
+from treadle.models.catalog import is_loopback_host
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.file_replacement import replace_file
 from treadle.store.journal import convert_os_errors
@@ -138,7 +138,7 @@ def parse_server_url(text: str, *, is_insecure: bool = False) -> str:
     """
     text = text.strip()
     if "://" not in text and (host := _parse_host(f"//{text}")):
-        text = f"{'http' if is_this_machine(host) else 'https'}://{text}"
+        text = f"{'http' if is_loopback_host(host) else 'https'}://{text}"
     hint = "it is like https://treadle.example.org or http://127.0.0.1:8080"
     try:
         parts = urlsplit(text)
@@ -150,7 +150,7 @@ def parse_server_url(text: str, *, is_insecure: bool = False) -> str:
     if not is_known or has_more or port == 0 or not text.isascii():
         why = "a server's address ends with its host and port" if has_more else "this is no address"
         raise UsageError(f"{why}; what was given is not shown", hint=hint)
-    if parts.scheme == "http" and not is_insecure and not is_this_machine(host):
+    if parts.scheme == "http" and not is_insecure and not is_loopback_host(host):
         raise UsageError(
             f"http://{host} would send the token and all threads over the network in the open",
             hint="use https, or say --insecure if the network between is yours alone",

@@ -102,7 +102,7 @@ class Cursors:
         self.folder = f"{self._root}/{digest[:16]}"
         self.url = url
         self.user = user
-        self._adding = Lock()
+        self._missing_lock = Lock()
 
     def new(self) -> Cursor:
         """The cursor of a thread of which the server has nothing yet."""
@@ -171,7 +171,7 @@ class Cursors:
 
     def add_missing_outputs(self, missing: Iterable[MissingOutput]) -> None:
         """Add to them; several threads may do it at a time. Raises as `set_missing_outputs`."""
-        with self._adding:
+        with self._missing_lock:
             self.set_missing_outputs(self.missing_outputs() | frozenset(missing))
 
     def set_missing_outputs(self, missing: Iterable[MissingOutput]) -> None:

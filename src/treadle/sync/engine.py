@@ -49,7 +49,7 @@ class SyncEngine:
         pending: what waits, and what is known of the server.
         now: the clock; UTC in the form of records.
         random: a number from 0 to 1; spreads retries.
-        looks: what looks for secrets in what is about to leave.
+        find_secrets: what looks for secrets in what is about to leave.
         host: what people call this machine; by default its name.
         progress: is told how many of the threads in question are done.
         fetches_at_a_time: how many threads that are new here are fetched at a time; with more than
@@ -65,14 +65,14 @@ class SyncEngine:
         *,
         now: Callable[[], str],
         random: Callable[[], float],
-        looks: SecretScanner = _find_no_secrets,
+        find_secrets: SecretScanner = _find_no_secrets,
         host: str | None = None,
         progress: Progress = lambda _done, _all: None,
         fetches_at_a_time: int = 1,
     ) -> None:
         name = os.uname().nodename if host is None else host
-        self._kit = SyncContext(
-            *(store, remote, cursors, pending, now, random, looks, name, progress),
+        self._context = SyncContext(
+            *(store, remote, cursors, pending, now, random, find_secrets, name, progress),
             fetches_at_a_time,
         )
 
@@ -82,7 +82,7 @@ class SyncEngine:
         *,
         on_conflict: OnConflict = "merge",
         is_wanted: bool = True,
-        without: Collection[str] = (),
+        excluded_ids: Collection[str] = (),
     ) -> SyncReport:
         """Send and fetch all that there is, or all about some threads and what they hang on.
 
@@ -93,8 +93,8 @@ class SyncEngine:
             on_conflict: what becomes of our branch where two machines have gone on with a thread.
             is_wanted: whether a person has asked for it: then what was held back or refused is
                 tried again, and a server that could not be reached is asked at once.
-            without: threads that are left alone, with what hangs on them, unless the server has
-                them already.
+            excluded_ids: threads that are left alone, with what hangs on them, unless the server
+                has them already.
 
         Raises:
             NotLoggedInError: the server does not know this user.
@@ -105,21 +105,21 @@ class SyncEngine:
         if not is_wanted and self._is_too_early(told):
             return told.build_report()
         named = frozenset(thread_ids or ())
-        work = SyncRound(self._kit, told, SyncRequest(is_wanted, named), on_conflict)
+        work = SyncRound(self._context, told, SyncRequest(is_wanted, named), on_conflict)
 
         def run() -> None:
-            found = list_changed_heads(self._kit)
+            found = list_changed_heads(self._context)
             if thread_ids is None:
-                retry_missing_outputs(self._kit)
-                work.exclude_threads(one for one in without if one not in found.heads)
+                retry_missing_outputs(self._context)
+                work.exclude_threads(one for one in excluded_ids if one not in found.heads)
                 work.run(self._list_all_threads(found.heads), found.heads)
-                self._kit.pending.change_state(
+                self._context.pending.change_state(
                     lambda state: replace(
                         state,
                         change=found.change,
                         stamp=found.stamp,
-                        url=self._kit.cursors.url,
-                        user=self._kit.cursors.user,
+                        url=self._context.cursors.url,
+                        user=self._context.cursors.user,
                     )
                 )
             else:
@@ -135,7 +135,7 @@ class SyncEngine:
         """
         told = SyncReportBuilder()
         named = self._list_with_dependencies([thread_id])
-        work = SyncRound(self._kit, told, SyncRequest(is_wanted=True), on_conflict)
+        work = SyncRound(self._context, told, SyncRequest(is_wanted=True), on_conflict)
         self._run_guarded(told, lambda: work.run(named, {}))
         return told.build_report()
 
@@ -149,7 +149,7 @@ class SyncEngine:
         if self._is_too_early(told):
             return told.build_report()
         named = self._list_with_dependencies([thread_id])
-        work = SyncRound(self._kit, told, SyncRequest(), may_write=False)
+        work = SyncRound(self._context, told, SyncRequest(), may_write=False)
         self._run_guarded(told, lambda: work.run(named, {}))
         return told.build_report()
 
@@ -161,11 +161,11 @@ class SyncEngine:
             PrivateThreadError: it, or what it hangs on, is private.
             StoreError: it cannot be read, or is being sent at this moment.
         """
-        survey = ThreadComparer(self._kit.store)
+        survey = ThreadComparer(self._context.store)
         one = thread_id
         while one:
-            with open_shareable(self._kit.store, one) as thread:
-                refuse_secrets(self._kit, thread, Mark())
+            with open_shareable(self._context.store, one) as thread:
+                refuse_secrets(self._context, thread, Mark())
             one = survey.dependencies(one).base
 
     def status(self) -> StoreSyncStatus:
@@ -174,35 +174,35 @@ class SyncEngine:
         Raises:
             DiskError: the disk refused.
         """
-        kit = self._kit
+        kit = self._context
         return read_status(kit.store, kit.cursors, kit.pending, kit.now())
 
     # ---- inside --------------------------------------------------------------------------------
 
     def _list_all_threads(self, heads: Mapping[str, ThreadHead]) -> list[str]:
         """Every thread that is here, on the server, or was synced once."""
-        return list_known_threads(self._kit.store, self._kit.cursors, heads)
+        return list_known_threads(self._context.store, self._context.cursors, heads)
 
     def _list_with_dependencies(self, thread_ids: Iterable[str]) -> list[str]:
-        survey = ThreadComparer(self._kit.store)
+        survey = ThreadComparer(self._context.store)
         return list(
             dict.fromkeys(one for name in thread_ids for one in survey.list_with_dependencies(name))
         )
 
-    def _is_too_early(self, told: SyncReportBuilder) -> bool:
-        state = self._kit.pending.state()
-        if is_due(self._kit.now(), state.next_try_at):
+    def _is_too_early(self, report: SyncReportBuilder) -> bool:
+        state = self._context.pending.state()
+        if is_due(self._context.now(), state.next_try_at):
             return False
-        told.unreachable, told.next_try_at = state.last_error, state.next_try_at
+        report.unreachable, report.next_try_at = state.last_error, state.next_try_at
         return True
 
     def _run_guarded(
-        self, told: SyncReportBuilder, act: Callable[[], None], *, is_full: bool = False
+        self, report: SyncReportBuilder, function: Callable[[], None], *, is_full: bool = False
     ) -> None:
         """Do it, and note whether the server could be reached."""
-        kit = self._kit
+        kit = self._context
         try:
-            act()
+            function()
         except RemoteUnavailableError as error:
             asked_s, why = error.retry_after_s, error.message
 
@@ -218,7 +218,7 @@ class SyncEngine:
                 )
 
             state = kit.pending.change_state(failed)
-            told.unreachable, told.next_try_at = why, state.next_try_at
+            report.unreachable, report.next_try_at = why, state.next_try_at
             return
 
         def reached(state: SyncState) -> SyncState:

@@ -28,7 +28,7 @@ from treadle.errors import (
     RemoteUnavailableError,
     TreadleError,
 )
-from treadle.models.catalog import is_this_machine
+from treadle.models.catalog import is_loopback_host
 from treadle.models.failures import retry_after_s
 from treadle.version import __version__
 
@@ -74,7 +74,7 @@ class ServerTransport:
             timeout=httpx2.Timeout(SILENCE_S_MAX, connect=CONNECT_S_MAX),
             limits=limits,
             # What is for this machine goes through no proxy: it would leave the machine.
-            transport=httpx2.HTTPTransport(limits=limits) if is_this_machine(host) else None,
+            transport=httpx2.HTTPTransport(limits=limits) if is_loopback_host(host) else None,
             headers={
                 "authorization": f"Bearer {token}",
                 "user-agent": f"treadle/{__version__}",
@@ -122,16 +122,16 @@ class ServerTransport:
                 raise RemoteBrokenError(failure.message, hint=failure.hint) from error
             raise failure from error
 
-    def request_value(self, method: str, path: str, kind: type[T], **how: Any) -> T:
+    def request_value(self, method: str, path: str, kind: type[T], **options: Any) -> T:
         """What an answer holds: one JSON document of a type. Raises as `answer`."""
-        with self.stream_response(method, path, **how) as response:
+        with self.stream_response(method, path, **options) as response:
             if not _has_content_type(response, JSON_TYPE):
                 raise self.make_protocol_error(f"it answers with {_content_type(response)}")
             return self._decode(self.read_body(response, ANSWER_SIZE_MAX), kind)
 
-    def request_status(self, method: str, path: str, **how: Any) -> int:
+    def request_status(self, method: str, path: str, **options: Any) -> int:
         """The status of an answer in which nothing stands. Raises as `answer`."""
-        with self.stream_response(method, path, **how) as response:
+        with self.stream_response(method, path, **options) as response:
             self.read_body(response, REFUSAL_SIZE_MAX)
             return response.status_code
 

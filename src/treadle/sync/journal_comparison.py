@@ -68,10 +68,10 @@ def compare_journals(
         return JournalComparison(
             JournalRelation.SCRUBBED_HERE if is_ours else JournalRelation.SCRUBBED_THERE, both
         )
-    return _compare_old(ours, theirs, acked, count)
+    return _compare_old_journals(ours, theirs, acked, count)
 
 
-def _compare_old(
+def _compare_old_journals(
     ours: Sequence[Record], theirs: Sequence[Record], acked: Mark, count: int
 ) -> JournalComparison:
     """Compare journals that older programs may have scrubbed, which let the ids of records go.

@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from msgspec.structs import replace
 
-from treadle.thread.branches import event_of, flat
+from treadle.thread.branches import encode_branch_event, flatten_records
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import (
     BranchRecord,
@@ -33,7 +33,7 @@ def add_latest_facts(merge: Merged, theirs: Iterable[Record]) -> Merged:
         merge: our branch, as it is to be recorded behind theirs.
         theirs: the server's records after the last one that both have, in order.
     """
-    again = _find_facts_to_repeat([*flat(theirs), *merge.records])
+    again = _find_facts_to_repeat([*flatten_records(theirs), *merge.records])
     return replace(merge, records=(*merge.records, *again)) if again else merge
 
 
@@ -55,7 +55,7 @@ def _find_facts_to_repeat(folded: Sequence[BranchRecord]) -> list[BranchRecord]:
 def _list_fields(record: BranchRecord) -> set[str]:
     """What a record replaces. A model's title gives way to a person's at any time: no field."""
     try:
-        entry = decode_entry(event_of(record))
+        entry = decode_entry(encode_branch_event(record))
     except UnknownEntryError:
         return set()
     match entry:

@@ -118,26 +118,32 @@ WRITING_OPERATIONS = frozenset((SyncOperation.PULL, SyncOperation.MERGE))
 SENDING_OPERATIONS = frozenset((SyncOperation.PUSH, SyncOperation.REPLACE))
 
 
-def choose_operation(facts: ThreadComparison) -> SyncOperation:
+def choose_operation(comparison: ThreadComparison) -> SyncOperation:
     """What is to be done about a thread."""
-    if facts.here is LocalAvailability.PRIVATE:
-        return SyncOperation.PURGE if facts.was_sent else SyncOperation.NOTHING
-    if facts.here is LocalAvailability.MISSING:
+    if comparison.here is LocalAvailability.PRIVATE:
+        return SyncOperation.PURGE if comparison.was_sent else SyncOperation.NOTHING
+    if comparison.here is LocalAvailability.MISSING:
         # What lies in the trash there and was here once was removed from the trash here.
-        is_unwanted = facts.is_deleted and facts.was_sent
-        has_it = facts.theirs in (ServerPosition.SAME, ServerPosition.MOVED) and not is_unwanted
+        is_unwanted = comparison.is_deleted and comparison.was_sent
+        has_it = (
+            comparison.theirs in (ServerPosition.SAME, ServerPosition.MOVED) and not is_unwanted
+        )
         return SyncOperation.FETCH if has_it else SyncOperation.NOTHING
-    if facts.here is LocalAvailability.UNREADABLE:
+    if comparison.here is LocalAvailability.UNREADABLE:
         return SyncOperation.TELL_UNREADABLE
-    if facts.theirs is ServerPosition.PURGED:
-        if facts.is_named and facts.is_told:
+    if comparison.theirs is ServerPosition.PURGED:
+        if comparison.is_named and comparison.is_told:
             return SyncOperation.PUSH
-        return SyncOperation.NOTHING if facts.is_told else SyncOperation.TELL_PURGED
-    if facts.is_trashed and not facts.was_sent and facts.theirs is ServerPosition.UNKNOWN:
+        return SyncOperation.NOTHING if comparison.is_told else SyncOperation.TELL_PURGED
+    if (
+        comparison.is_trashed
+        and not comparison.was_sent
+        and comparison.theirs is ServerPosition.UNKNOWN
+    ):
         return SyncOperation.NOTHING
-    operation = _OPERATIONS[facts.ours, facts.theirs]
-    if operation in WRITING_OPERATIONS and facts.is_busy:
+    operation = _OPERATIONS[comparison.ours, comparison.theirs]
+    if operation in WRITING_OPERATIONS and comparison.is_busy:
         return SyncOperation.WAIT
-    if operation in SENDING_OPERATIONS and facts.is_parked and not facts.is_wanted:
+    if operation in SENDING_OPERATIONS and comparison.is_parked and not comparison.is_wanted:
         return SyncOperation.PARKED
     return operation

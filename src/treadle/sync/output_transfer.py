@@ -25,11 +25,13 @@ from treadle.store.blobs import Blobs
 from treadle.sync.context import SyncContext
 from treadle.sync.cursors import MissingOutput
 from treadle.sync.shareable_thread import ShareableThread, hold_for_request, open_shareable
-from treadle.thread.outputs import outputs_of
+from treadle.thread.output_references import list_output_references
 from treadle.thread.record import Record
 
 
-def fetch_outputs(kit: SyncContext, thread_id: str, records: Iterable[Record]) -> tuple[str, ...]:
+def fetch_outputs(
+    context: SyncContext, thread_id: str, records: Iterable[Record]
+) -> tuple[str, ...]:
     """Fetch what these records name and is not here; durable when this returns.
 
     Returns:
@@ -39,11 +41,11 @@ def fetch_outputs(kit: SyncContext, thread_id: str, records: Iterable[Record]) -
         RemoteUnavailableError: some may be here by now.
         DiskError: the disk refused.
     """
-    blobs = Blobs(kit.store.folders)
+    blobs = Blobs(context.store.folders)
     notes: list[str] = []
     seen: set[str] = set()
     lacking: list[str] = []
-    for seq, ref in outputs_of(records):
+    for seq, ref in list_output_references(records):
         if ref.sha256 in seen:
             continue
         seen.add(ref.sha256)
@@ -53,7 +55,7 @@ def fetch_outputs(kit: SyncContext, thread_id: str, records: Iterable[Record]) -
         except MissingBlobError:
             pass
         try:
-            data = kit.remote.get_blob(thread_id, ref.sha256)
+            data = context.remote.get_blob(thread_id, ref.sha256)
         except RemoteConflictError:
             raise
         except RemoteRefusedError as error:
@@ -65,17 +67,17 @@ def fetch_outputs(kit: SyncContext, thread_id: str, records: Iterable[Record]) -
             lacking.append(ref.sha256)
             continue
         blobs.keep(data)
-    _record_missing(kit, thread_id, lacking)
+    _record_missing(context, thread_id, lacking)
     return tuple(notes)
 
 
 def send_outputs(
-    kit: SyncContext, thread: ShareableThread, names: Iterable[tuple[int, str]]
+    context: SyncContext, thread: ShareableThread, names: Iterable[tuple[int, str]]
 ) -> tuple[str, ...]:
     """Send large outputs; what is missing here is told.
 
     Args:
-        kit: the parts.
+        context: the parts.
         thread: whose they are.
         names: the number of a record, and what it names.
 
@@ -91,12 +93,12 @@ def send_outputs(
             notes.append(f"{thread.thread_id}: record {seq}: {error.message}")
             lacking.append(name)
             continue
-        kit.remote.put_blob(thread, name)
-    _record_missing(kit, thread.thread_id, lacking)
+        context.remote.put_blob(thread, name)
+    _record_missing(context, thread.thread_id, lacking)
     return tuple(notes)
 
 
-def retry_missing_outputs(kit: SyncContext) -> None:
+def retry_missing_outputs(context: SyncContext) -> None:
     """Look again for the outputs that were missing when they were to be sent or fetched.
 
     What is found is sent, or fetched; what is private by now, or gone, is looked for no more.
@@ -106,10 +108,10 @@ def retry_missing_outputs(kit: SyncContext) -> None:
         NotLoggedInError: the same.
         DiskError: the disk refused.
     """
-    missing = kit.cursors.missing_outputs()
+    missing = context.cursors.missing_outputs()
     for one in sorted(missing):
         try:
-            is_over = _transfer_missing(kit, one)
+            is_over = _transfer_missing(context, one)
         except (RemoteUnavailableError, NotLoggedInError, DiskError):
             raise
         except (PrivateThreadError, UnknownThreadError):
@@ -118,32 +120,32 @@ def retry_missing_outputs(kit: SyncContext) -> None:
             continue
         if is_over:
             missing -= {one}
-            kit.cursors.set_missing_outputs(missing)
+            context.cursors.set_missing_outputs(missing)
 
 
-def _transfer_missing(kit: SyncContext, one: MissingOutput) -> bool:
+def _transfer_missing(context: SyncContext, output: MissingOutput) -> bool:
     """Whether this machine and the server have the output now; what one has the other is given."""
-    with open_shareable(kit.store, one.thread_id) as thread:
-        ref = {ref.sha256: ref for _, ref in thread.outputs(Mark())}.get(one.sha256)
+    with open_shareable(context.store, output.thread_id) as thread:
+        ref = {ref.sha256: ref for _, ref in thread.outputs(Mark())}.get(output.sha256)
         if ref is None:
             return True
         try:
-            data = thread.blob(one.sha256)
+            data = thread.blob(output.sha256)
         except MissingBlobError:
             data = None
         if data is not None:
-            if kit.looks([data]):
+            if context.looks([data]):
                 return False
-            kit.remote.put_blob(thread, one.sha256)
+            context.remote.put_blob(thread, output.sha256)
             return True
-    with hold_for_request(kit.store, one.thread_id):
-        found = kit.remote.get_blob(one.thread_id, one.sha256)
-    if found is None or sha256(found).hexdigest() != one.sha256:
+    with hold_for_request(context.store, output.thread_id):
+        found = context.remote.get_blob(output.thread_id, output.sha256)
+    if found is None or sha256(found).hexdigest() != output.sha256:
         return False
-    Blobs(kit.store.folders).keep(found)
+    Blobs(context.store.folders).keep(found)
     return True
 
 
-def _record_missing(kit: SyncContext, thread_id: str, names: Iterable[str]) -> None:
+def _record_missing(context: SyncContext, thread_id: str, names: Iterable[str]) -> None:
     if new := {MissingOutput(thread_id, name) for name in names}:
-        kit.cursors.add_missing_outputs(new)
+        context.cursors.add_missing_outputs(new)

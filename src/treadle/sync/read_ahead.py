@@ -39,7 +39,7 @@ class ReadAhead(Generic[T]):
         self._job = job
         self._waiting = deque(names if worker_count > 1 else ())
         self._worker_count = worker_count
-        self._under_way: dict[str, Future[T]] = {}
+        self._running_jobs: dict[str, Future[T]] = {}
         self._queue: SimpleQueue[tuple[str, Future[T]] | None] = SimpleQueue()
         self._workers: list[threading.Thread] = []
         self._is_closed = threading.Event()
@@ -47,12 +47,12 @@ class ReadAhead(Generic[T]):
     def get_result(self, name: str) -> T:
         """The result for a name, which is waited for. Raises what the job raised."""
         self._start_jobs()
-        future = self._under_way.pop(name, None)
+        future = self._running_jobs.pop(name, None)
         return self._job(name) if future is None else future.result()
 
     def wait_for_jobs(self) -> None:
         """Wait until no job is under way; their results can be taken later."""
-        wait(self._under_way.values())
+        wait(self._running_jobs.values())
 
     def __enter__(self) -> ReadAhead[T]:
         return self
@@ -65,7 +65,7 @@ class ReadAhead(Generic[T]):
     ) -> None:
         """Begin no more, and wait for the jobs that have begun, unless a person has stopped it."""
         self._is_closed.set()
-        for future in self._under_way.values():
+        for future in self._running_jobs.values():
             future.cancel()
         for _ in self._workers:
             self._queue.put(None)
@@ -74,10 +74,10 @@ class ReadAhead(Generic[T]):
                 worker.join()
 
     def _start_jobs(self) -> None:
-        while self._waiting and len(self._under_way) < RESULTS_AHEAD_MAX * self._worker_count:
+        while self._waiting and len(self._running_jobs) < RESULTS_AHEAD_MAX * self._worker_count:
             name = self._waiting.popleft()
-            self._under_way[name] = Future()
-            self._queue.put((name, self._under_way[name]))
+            self._running_jobs[name] = Future()
+            self._queue.put((name, self._running_jobs[name]))
             if len(self._workers) < self._worker_count:
                 worker = threading.Thread(target=self._run_worker, name="fetch", daemon=True)
                 self._workers.append(worker)

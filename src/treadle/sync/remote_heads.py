@@ -61,33 +61,35 @@ def list_heads(remote: Remote, after: int = 0, stamp: str = "") -> HeadListing:
         after, stamp = page.change, page.stamp
 
 
-def list_changed_heads(kit: SyncContext) -> HeadListing:
+def list_changed_heads(context: SyncContext) -> HeadListing:
     """Where the threads are that have changed since a sync of all of them. Raises as `list_heads`.
 
     What an older backup has not got is forgotten: the next push begins anew.
     """
-    state = kit.pending.state()
-    is_known = (state.url, state.user) == (kit.cursors.url, kit.cursors.user)
+    state = context.pending.state()
+    is_known = (state.url, state.user) == (context.cursors.url, context.cursors.user)
     # Without cursors nobody knows what was looked at.
-    after, stamp = (state.change, state.stamp) if is_known and kit.cursors.ids() else (0, "")
-    found = list_heads(kit.remote, after, stamp)
-    if not found.is_reset and _has_server_lost_changes(kit, after, found.heads):
-        found = replace(list_heads(kit.remote), is_reset=True)
+    after, stamp = (state.change, state.stamp) if is_known and context.cursors.ids() else (0, "")
+    found = list_heads(context.remote, after, stamp)
+    if not found.is_reset and _has_server_lost_changes(context, after, found.heads):
+        found = replace(list_heads(context.remote), is_reset=True)
     if found.is_reset:
-        _reset_missing_cursors(kit, found.heads)
+        _reset_missing_cursors(context, found.heads)
     return found
 
 
-def is_purged(kit: SyncContext, thread_id: str) -> bool:
+def is_purged(context: SyncContext, thread_id: str) -> bool:
     """Whether the server says that a thread was removed there for good; it may have lost it."""
-    found = list_heads(kit.remote).heads.get(thread_id)
+    found = list_heads(context.remote).heads.get(thread_id)
     return found is not None and found.is_purged
 
 
-def _has_server_lost_changes(kit: SyncContext, after: int, heads: Mapping[str, ThreadHead]) -> bool:
+def _has_server_lost_changes(
+    context: SyncContext, after: int, heads: Mapping[str, ThreadHead]
+) -> bool:
     """Whether the server took something from here, after that change, and does not list it."""
-    for thread_id in kit.cursors.ids():
-        cursor = kit.cursors.get(thread_id)
+    for thread_id in context.cursors.ids():
+        cursor = context.cursors.get(thread_id)
         if cursor is not None and cursor.change > after:
             head = heads.get(thread_id)
             if head is None or head.change < cursor.change:
@@ -95,11 +97,11 @@ def _has_server_lost_changes(kit: SyncContext, after: int, heads: Mapping[str, T
     return False
 
 
-def _reset_missing_cursors(kit: SyncContext, heads: Mapping[str, ThreadHead]) -> None:
-    for thread_id in kit.cursors.ids():
-        cursor = kit.cursors.get(thread_id)
+def _reset_missing_cursors(context: SyncContext, heads: Mapping[str, ThreadHead]) -> None:
+    for thread_id in context.cursors.ids():
+        cursor = context.cursors.get(thread_id)
         if cursor is not None and thread_id not in heads and not cursor.is_purged:
-            kit.cursors.put(thread_id, kit.cursors.new())
+            context.cursors.put(thread_id, context.cursors.new())
 
 
 def _make_endless_error(remote: Remote) -> RemoteRefusedError:

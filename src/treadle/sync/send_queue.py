@@ -154,7 +154,7 @@ class PendingSyncStore:
             return {}
         return {entry.thread_id: entry for entry in found.entries}
 
-    def add_entries(self, wanted: Mapping[str, SendAction]) -> dict[str, PendingSyncEntry]:
+    def add_entries(self, actions: Mapping[str, SendAction]) -> dict[str, PendingSyncEntry]:
         """Note, durably and before the first attempt, what is about to be sent.
 
         What is known of failures stays, if the same is to be done.
@@ -168,7 +168,7 @@ class PendingSyncStore:
         """
         with self._hold_lock():
             entries = self.entries()
-            for thread_id, operation in wanted.items():
+            for thread_id, operation in actions.items():
                 known = entries.get(thread_id)
                 if known is None or known.operation != operation:
                     entries[thread_id] = PendingSyncEntry(thread_id, operation)

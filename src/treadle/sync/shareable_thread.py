@@ -31,8 +31,15 @@ from treadle.store.local_store import LocalStore
 from treadle.store.record_adoption import split_journal_lines, split_writes
 from treadle.store.send_lock import hold_send_lock
 from treadle.store.thread_reader import LoadedThread, decode_header
-from treadle.thread.outputs import outputs_of
-from treadle.thread.record import Condition, Head, Record, Scan, Scanner, scan
+from treadle.thread.output_references import list_output_references
+from treadle.thread.record import (
+    Head,
+    JournalCondition,
+    JournalScan,
+    JournalScanner,
+    Record,
+    scan_journal,
+)
 
 PIECE_SIZE: Final = 4 * 1024 * 1024
 """Bytes of lines that are handed out at a time; a write that is longer goes by itself."""
@@ -57,16 +64,16 @@ class ShareableThread:
         store: where the thread is.
         thread_id: the thread.
         path: its journal.
-        known: a record known to be in it, from which on it is read where that suffices.
+        known_head: a record known to be in it, from which on it is read where that suffices.
         head: its last durable record, and how many bytes that makes.
     """
 
     __slots__ = (
         "_is_open",
-        "_known",
+        "_known_head",
+        "_lines_by_offset",
         "_outputs",
         "_path",
-        "_read",
         "_store",
         "_thread_id",
         "head",
@@ -79,7 +86,7 @@ class ShareableThread:
         store: LocalStore,
         thread_id: str,
         path: str,
-        known: Head,
+        known_head: Head,
         head: Head,
     ) -> None:
         if key is not _CONSTRUCTION_KEY:
@@ -88,8 +95,8 @@ class ShareableThread:
         self._thread_id = thread_id
         self._path = path
         self._is_open = True
-        self._known = known
-        self._read: dict[int, _JournalLines] = {}
+        self._known_head = known_head
+        self._lines_by_offset: dict[int, _JournalLines] = {}
         self._outputs: dict[str, BlobRef] = {}
         self.head = head
         """Where the thread ends, as far as it is sent."""
@@ -148,7 +155,7 @@ class ShareableThread:
     def outputs(self, after: Mark) -> list[tuple[int, BlobRef]]:
         """The large outputs that these records name, each once, with the record's number."""
         found: dict[str, tuple[int, BlobRef]] = {}
-        for seq, ref in outputs_of(self.records(after)):
+        for seq, ref in list_output_references(self.records(after)):
             found.setdefault(ref.sha256, (seq, ref))
             self._outputs[ref.sha256] = ref
         return list(found.values())
@@ -178,10 +185,10 @@ class ShareableThread:
     def _select_lines(self, after: Mark) -> tuple[_JournalLines, int, int]:
         """What was read, and which part of that is after a mark and up to `through`."""
         self._check_open()
-        known = self._known if after.seq >= self._known.seq else Head()
-        found = self._read.get(known.size)
+        known = self._known_head if after.seq >= self._known_head.seq else Head()
+        found = self._lines_by_offset.get(known.size)
         if found is None:
-            found = self._read[known.size] = self._read_lines(known)
+            found = self._lines_by_offset[known.size] = self._read_lines(known)
         records, place = found.records, after.seq - known.seq
         end = known.hash if place == 0 else records[place - 1].hash if place <= len(records) else ""
         if end != after.hash:
@@ -190,13 +197,15 @@ class ShareableThread:
             )
         return found, place, min(self.through - known.seq, len(records))
 
-    def _read_lines(self, known: Head) -> _JournalLines:
+    def _read_lines(self, known_head: Head) -> _JournalLines:
         """All after a record: what is durable stays as it is, and is read and verified once."""
         with convert_os_errors("read", self._path):
             data = self._store.folders.disk.read_range(
-                self._path, known.size, self.head.size - known.size
+                self._path, known_head.size, self.head.size - known_head.size
             )
-        records = scan(data, Head(known.seq, known.hash, known.at, 0)).records
+        records = scan_journal(
+            data, Head(known_head.seq, known_head.hash, known_head.at, 0)
+        ).records
         return _JournalLines(split_journal_lines(data), records)
 
     def close(self) -> None:
@@ -212,14 +221,14 @@ class ShareableThread:
 def open_shareable(
     store: LocalStore,
     thread_id: str,
-    known: Head = Head(),  # noqa: B008  frozen
+    known_head: Head = Head(),  # noqa: B008  frozen
 ) -> Iterator[ShareableThread]:
     """A thread that may leave this machine, as long as this is not left.
 
     Args:
         store: where it is.
         thread_id: the thread.
-        known: a record that was in its journal once: if it is still, what is before it is not
+        known_head: a record that was in its journal once: if it is still, what is before it is not
             read.
 
     Raises:
@@ -242,15 +251,15 @@ def open_shareable(
         for one in family:
             _refuse_private(store, thread_id, one)
         path, _ = folders.find(thread_id)
-        if known.seq and not journal_has_head(folders.disk, path, known):
-            known = Head()
-        found = _scan_durable(store, path, known)
-        if found.condition is Condition.CORRUPT:
+        if known_head.seq and not journal_has_head(folders.disk, path, known_head):
+            known_head = Head()
+        found = _scan_durable(store, path, known_head)
+        if found.condition is JournalCondition.CORRUPT:
             raise _make_unreadable_error(thread_id, found.reason)
         head = found.head
         if not head.seq:
             raise UnknownThreadError(f"thread {thread_id} holds no intact record")
-        thread = ShareableThread(_CONSTRUCTION_KEY, store, thread_id, path, known, head)
+        thread = ShareableThread(_CONSTRUCTION_KEY, store, thread_id, path, known_head, head)
         held.callback(thread.close)
         yield thread
 
@@ -277,7 +286,7 @@ def hold_for_request(store: LocalStore, thread_id: str) -> Iterator[None]:
         yield
 
 
-def _hold_locks(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]:
+def _hold_locks(store: LocalStore, thread_id: str, stack: ExitStack) -> list[str]:
     """Hold the locks of a thread and of all that it hangs on, which are here; their ids.
 
     What it hangs on, others hold too who send what hangs on the same.
@@ -289,7 +298,7 @@ def _hold_locks(store: LocalStore, thread_id: str, held: ExitStack) -> list[str]
         if one in found:
             continue
         found[one] = None
-        held.enter_context(hold_send_lock(store.folders, one, is_shared=one != thread_id))
+        stack.enter_context(hold_send_lock(store.folders, one, is_shared=one != thread_id))
         todo += read_dependencies(store, one).ids
     return list(found)
 
@@ -326,7 +335,7 @@ def read_dependencies(store: LocalStore, thread_id: str) -> ThreadDependencies:
 
 def read_first_record(store: LocalStore, path: str) -> Record | None:
     """Record 1 of a journal; `None` if there is none that is intact."""
-    scanner = Scanner()
+    scanner = JournalScanner()
     with convert_os_errors("read", path):
         try:
             with closing(store.folders.disk.pieces(path)) as pieces:
@@ -349,17 +358,17 @@ def _is_local(store: LocalStore, thread_id: str) -> bool:
     return True
 
 
-def _refuse_private(store: LocalStore, thread_id: str, one: str) -> None:
-    loaded: LoadedThread = store.load(one)
+def _refuse_private(store: LocalStore, thread_id: str, checked_id: str) -> None:
+    loaded: LoadedThread = store.load(checked_id)
     if loaded.fold.is_private:
-        of = "" if one == thread_id else f": {one}, which it hangs on, is"
+        of = "" if checked_id == thread_id else f": {checked_id}, which it hangs on, is"
         raise PrivateThreadError(
             f"thread {thread_id} is private{of}",
-            hint=f"nothing of it was sent; `treadle private {one} --off` lets it be sent",
+            hint=f"nothing of it was sent; `treadle private {checked_id} --off` lets it be sent",
         )
     # What cannot be read may be where it says that it is private.
-    if loaded.problem or loaded.condition is Condition.CORRUPT:
-        raise _make_unreadable_error(one, loaded.problem)
+    if loaded.problem or loaded.condition is JournalCondition.CORRUPT:
+        raise _make_unreadable_error(checked_id, loaded.problem)
 
 
 _PRIVACY_RECORD: Final = re.compile(
@@ -384,15 +393,15 @@ def _make_unreadable_error(thread_id: str, why: str) -> ReadOnlyThreadError:
     )
 
 
-def _scan_durable(store: LocalStore, path: str, known: Head) -> Scan:
+def _scan_durable(store: LocalStore, path: str, known_head: Head) -> JournalScan:
     """What is durable for sure, without the records: what was there before a sync is after it."""
     disk = store.folders.disk
     with convert_os_errors("read", path):
         status = disk.stat(path)
     sync_journal(disk, path)
-    if status is None or status.size < known.size:
-        return Scan([], Head())
+    if status is None or status.size < known_head.size:
+        return JournalScan([], Head())
     with convert_os_errors("read", path):
-        data = disk.read_range(path, known.size, status.size - known.size)
-    found = scan(data, known)
-    return Scan([], found.head, found.condition, found.reason)
+        data = disk.read_range(path, known_head.size, status.size - known_head.size)
+    found = scan_journal(data, known_head)
+    return JournalScan([], found.head, found.condition, found.reason)

@@ -11,7 +11,7 @@ _PULL_OPERATIONS = (SyncOperation.PULL, SyncOperation.MERGE)
 
 
 def order_threads(
-    plan: Mapping[str, SyncOperation], here: set[str], survey: ThreadComparer
+    plan: Mapping[str, SyncOperation], local_ids: set[str], comparer: ThreadComparer
 ) -> Iterator[str]:
     """First what must go from the server, then what comes, then what is told and sent.
 
@@ -21,25 +21,25 @@ def order_threads(
 
     Args:
         plan: what is to be done about each thread.
-        here: the threads that are here.
-        survey: what they hang on.
+        local_ids: the threads that are here.
+        comparer: what they hang on.
     """
-    depth = {one: len(survey.list_with_dependencies(one)) for one in plan if one in here}
+    depth = {one: len(comparer.list_with_dependencies(one)) for one in plan if one in local_ids}
     first = [one for one, what in plan.items() if what is SyncOperation.PURGE]
     fetched = [one for one, what in plan.items() if what is SyncOperation.FETCH]
     pulled = [one for one, what in plan.items() if what in _PULL_OPERATIONS]
     earlier = {*first, *fetched, *pulled}
     rest = [one for one in plan if one not in earlier]
     yield from sorted(first)
-    yield from _sort_by_dependency(pulled, survey)
+    yield from _sort_by_dependency(pulled, comparer)
     yield from sorted(fetched)
     yield from sorted(rest, key=lambda one: (depth.get(one, 0), one))
 
 
-def _sort_by_dependency(thread_ids: list[str], survey: ThreadComparer) -> Iterator[str]:
+def _sort_by_dependency(thread_ids: list[str], comparer: ThreadComparer) -> Iterator[str]:
     """Each after what it goes on from, and before whom it works for."""
     wanted, done = sorted(thread_ids), dict[str, None]()
-    above = {one: survey.dependencies(one) for one in wanted}
+    above = {one: comparer.dependencies(one) for one in wanted}
     below: dict[str, list[str]] = {}
     for one in wanted:
         below.setdefault(above[one].parent, []).append(one)

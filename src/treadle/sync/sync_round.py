@@ -68,40 +68,40 @@ class SyncRound:
     """One round.
 
     Args:
-        kit: the parts.
-        told: what is reported.
-        wish: how it was asked for.
+        context: the parts.
+        report: what is reported.
+        request: how it was asked for.
         on_conflict: what becomes of our branch where both have gone on.
         may_write: whether threads here may be changed; otherwise they are only sent.
     """
 
     def __init__(
         self,
-        kit: SyncContext,
-        told: SyncReportBuilder,
-        wish: SyncRequest,
+        context: SyncContext,
+        report: SyncReportBuilder,
+        request: SyncRequest,
         on_conflict: OnConflict = "merge",
         *,
         may_write: bool = True,
     ) -> None:
-        self._kit = kit
-        self._told = told
-        self._wish = wish
-        self._how = on_conflict
+        self._context = context
+        self._report = report
+        self._request = request
+        self._on_conflict = on_conflict
         self._may_write = may_write
-        self._survey = ThreadComparer(kit.store)
-        self._notes = RoundEntries(kit, told)
+        self._comparer = ThreadComparer(context.store)
+        self._round_entries = RoundEntries(context, report)
         self._entries: dict[str, PendingSyncEntry] = {}
         self._broken_count = 0
-        self._left: frozenset[str] = frozenset()
-        self._at = ""
+        self._excluded_ids: frozenset[str] = frozenset()
+        self._current_id = ""
         """The thread that is being worked on."""
-        self._arrivals: ReadAhead[list[FetchedThread]]
+        self._fetches: ReadAhead[list[FetchedThread]]
 
     def exclude_threads(self, thread_ids: Iterable[str]) -> None:
         """These are left alone in this round; what hangs on them waits."""
-        self._left = frozenset(thread_ids)
-        self._notes.failed |= self._left
+        self._excluded_ids = frozenset(thread_ids)
+        self._round_entries.failed |= self._excluded_ids
 
     def run(self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]) -> None:
         """Do what is to be done about these threads.
@@ -115,64 +115,72 @@ class SyncRound:
             NotLoggedInError: the server does not know the caller.
             DiskError: what is to be sent cannot be noted.
         """
-        self._entries = self._kit.pending.entries()
-        plan = self._plan((one for one in thread_ids if one not in self._left), heads)
+        self._entries = self._context.pending.entries()
+        plan = self._plan_operations(
+            (one for one in thread_ids if one not in self._excluded_ids), heads
+        )
         busy = [one for one, what in plan.items() if what is not SyncOperation.NOTHING]
         wanted = {one: _SEND_ACTIONS[what] for one, what in plan.items() if what in _SEND_ACTIONS}
-        self._notes.add_entries(wanted)
+        self._round_entries.add_entries(wanted)
         for one, what in plan.items():
             if what is SyncOperation.NOTHING:
-                self._notes.mark_done(one)
-        folders = self._kit.store.folders
+                self._round_entries.mark_done(one)
+        folders = self._context.store.folders
         here = {*folders.ids(), *folders.ids(in_trash=True)}
-        order = list(order_threads(plan, here, self._survey))
+        order = list(order_threads(plan, here, self._comparer))
         fetched = [one for one in order if plan[one] is SyncOperation.FETCH]
-        take = partial(fetch_thread, self._kit, dict[str, Lock]())
-        self._arrivals = ReadAhead(take, fetched, self._kit.fetches_at_a_time)
+        take = partial(fetch_thread, self._context, dict[str, Lock]())
+        self._fetches = ReadAhead(take, fetched, self._context.fetches_at_a_time)
         done = 0
         try:
-            with self._arrivals:
+            with self._fetches:
                 for thread_id in order:
-                    self._at = thread_id
-                    self._attempt(thread_id, plan[thread_id], heads.get(thread_id))
+                    self._current_id = thread_id
+                    self._run_operation(thread_id, plan[thread_id], heads.get(thread_id))
                     if plan[thread_id] is not SyncOperation.NOTHING:
                         done += 1
-                        self._kit.progress(done, len(busy))
+                        self._context.progress(done, len(busy))
             self._report_lost_scrubs(plan)
         except RemoteUnavailableError as error:
-            self._notes.mark_failed(self._at, error.message)
+            self._round_entries.mark_failed(self._current_id, error.message)
             raise
         finally:
-            self._notes.save_entries()
+            self._round_entries.save_entries()
 
-    def _plan(
+    def _plan_operations(
         self, thread_ids: Iterable[str], heads: Mapping[str, ThreadHead]
     ) -> dict[str, SyncOperation]:
         plan: dict[str, SyncOperation] = {}
-        unscrubbed = self._kit.pending.state().unscrubbed
+        unscrubbed = self._context.pending.state().unscrubbed
         for thread_id in dict.fromkeys(thread_ids):
-            cursor = self._kit.cursors.get(thread_id)
+            cursor = self._context.cursors.get(thread_id)
             entry = self._entries.get(thread_id)
-            facts = self._survey.compare_thread(
-                thread_id, cursor, heads.get(thread_id), entry, self._wish
+            facts = self._comparer.compare_thread(
+                thread_id, cursor, heads.get(thread_id), entry, self._request
             )
             plan[thread_id] = choose_operation(facts)
             # What was refused when it was to be fetched is not asked for again by itself.
             is_refused = cursor is not None and cursor.is_refused and thread_id not in heads
-            if plan[thread_id] is SyncOperation.FETCH and is_refused and not self._wish.is_wanted:
+            if (
+                plan[thread_id] is SyncOperation.FETCH
+                and is_refused
+                and not self._request.is_wanted
+            ):
                 plan[thread_id] = SyncOperation.NOTHING
             # What was scrubbed in vain is sent on nobody's word but a person's.
-            is_held = thread_id in unscrubbed and not self._wish.is_wanted
+            is_held = thread_id in unscrubbed and not self._request.is_wanted
             if plan[thread_id] is SyncOperation.PUSH and is_held:
                 plan[thread_id] = SyncOperation.NOTHING
             if facts.here is LocalAvailability.PRIVATE:
-                self._told.private_count += 1
+                self._report.private_count += 1
         return plan
 
     # ---- one thread --------------------------------------------------------------------------
 
-    def _attempt(self, thread_id: str, operation: SyncOperation, head: ThreadHead | None) -> None:
-        act = self._ACTS.get(operation)
+    def _run_operation(
+        self, thread_id: str, operation: SyncOperation, head: ThreadHead | None
+    ) -> None:
+        act = self._OPERATION_METHODS.get(operation)
         if act is None:
             return
         try:
@@ -184,45 +192,47 @@ class SyncRound:
             if self._broken_count > BROKEN_ANSWERS_MAX:
                 raise
             self._save_server_head(thread_id, head)
-            self._notes.mark_waiting(thread_id, error.message)
+            self._round_entries.mark_waiting(thread_id, error.message)
         except (RemoteUnavailableError, NotLoggedInError):
             raise
         except PrivateThreadError:
-            self._told.private_count += 1
-            self._notes.mark_done(thread_id)
+            self._report.private_count += 1
+            self._round_entries.mark_done(thread_id)
         except SecretFoundError as error:
-            self._notes.park_thread(
-                thread_id, "held", error.message, self._read_end(thread_id), error.found
+            self._round_entries.park_thread(
+                thread_id, "held", error.message, self._read_local_end(thread_id), error.found
             )
         except RemoteRefusedError as error:
             self._save_server_head(thread_id, head, is_refused=operation is SyncOperation.FETCH)
-            why = explain_refusal(error, self._survey.dependencies(thread_id).base)
-            self._notes.park_thread(thread_id, "refused", why, self._read_end(thread_id))
+            why = explain_refusal(error, self._comparer.dependencies(thread_id).base)
+            self._round_entries.park_thread(
+                thread_id, "refused", why, self._read_local_end(thread_id)
+            )
         except (ThreadBusyError, StorageBusyError) as error:
             self._save_server_head(thread_id, head)
-            self._notes.mark_waiting(thread_id, error.message, is_failure=False)
+            self._round_entries.mark_waiting(thread_id, error.message, is_failure=False)
         except TreadleError as error:
             self._save_server_head(thread_id, head)
-            self._notes.mark_waiting(thread_id, error.message)
+            self._round_entries.mark_waiting(thread_id, error.message)
         except Exception as error:  # noqa: BLE001  a fault of ours in one thread is no other's
             self._save_server_head(thread_id, head)
-            self._notes.mark_waiting(
+            self._round_entries.mark_waiting(
                 thread_id, f"a fault in Treadle: {type(error).__name__}: {error}"
             )
 
     def _check_dependencies_sent(self, thread_id: str) -> None:
         """What a thread hangs on goes first: without it the server cannot fold the thread."""
-        for one in self._survey.dependencies(thread_id).ids:
-            if one in self._notes.failed:
+        for one in self._comparer.dependencies(thread_id).ids:
+            if one in self._round_entries.failed:
                 raise StorageBusyError(f"it is sent after {one}, which it hangs on")
 
     def _push(self, thread_id: str, head: ThreadHead | None = None) -> None:
         for _ in range(RECONCILE_TRIES):
-            cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+            cursor = self._context.cursors.get(thread_id) or self._context.cursors.new()
             try:
                 self._push_once(thread_id, cursor)
-                self._told.add("sent", thread_id)
-                self._notes.mark_done(thread_id)
+                self._report.add("sent", thread_id)
+                self._round_entries.mark_done(thread_id)
                 return
             except RemoteConflictError as error:
                 if not error.seq and cursor.seq:
@@ -230,10 +240,10 @@ class SyncRound:
                         return
                     continue
                 seen = replace(cursor, seen_seq=error.seq, seen_hash=error.hash)
-                self._kit.cursors.put(thread_id, replace(seen, is_purged=False))
+                self._context.cursors.put(thread_id, replace(seen, is_purged=False))
             except UnknownThreadError:
                 pass  # the journal was replaced meanwhile
-            if not self._may_write or self._kit.store.find_holder(thread_id) is not None:
+            if not self._may_write or self._context.store.find_holder(thread_id) is not None:
                 raise StorageBusyError(_WAIT_REASON)
             if not self._reconcile(thread_id):
                 return
@@ -241,21 +251,21 @@ class SyncRound:
 
     def _push_once(self, thread_id: str, cursor: Cursor) -> None:
         known = Head(cursor.seq, cursor.hash, "", cursor.size) if cursor.size else Head()
-        with open_shareable(self._kit.store, thread_id, known) as thread:
-            refuse_secrets(self._kit, thread, cursor.acknowledged_mark)
-            self._add_notes(push_thread(self._kit, thread, cursor))
+        with open_shareable(self._context.store, thread_id, known) as thread:
+            refuse_secrets(self._context, thread, cursor.acknowledged_mark)
+            self._add_notes(push_thread(self._context, thread, cursor))
 
     def _replace(self, thread_id: str, head: ThreadHead | None = None) -> None:
-        kit = self._kit
+        kit = self._context
         for _ in range(RECONCILE_TRIES):
             cursor = kit.cursors.get(thread_id) or kit.cursors.new()
             try:
                 with open_shareable(kit.store, thread_id) as thread:
                     refuse_secrets(kit, thread, Mark())
                     self._add_notes(_replace_or_resend(kit, thread, cursor))
-                self._told.add("replaced", thread_id)
-                self._notes.mark_done(thread_id)
-                confirm_scrub(self._kit, thread_id)
+                self._report.add("replaced", thread_id)
+                self._round_entries.mark_done(thread_id)
+                confirm_scrub(self._context, thread_id)
                 return
             except RemoteConflictError as error:
                 if not error.seq and cursor.seq:
@@ -271,23 +281,23 @@ class SyncRound:
         raise StorageBusyError("other machines go on with it all the time")
 
     def _purge(self, thread_id: str, head: ThreadHead | None = None) -> None:
-        self._kit.remote.purge(thread_id)
-        self._kit.cursors.remove(thread_id)
-        forget_scrub(self._kit, thread_id)
-        if (private := self._survey.find_private_dependency(thread_id)) is not None:
-            self._told.add("notes", describe_removal(thread_id, private))
-        self._told.add("removed", thread_id)
-        self._notes.mark_done(thread_id)
+        self._context.remote.purge(thread_id)
+        self._context.cursors.remove(thread_id)
+        forget_scrub(self._context, thread_id)
+        if (private := self._comparer.find_private_dependency(thread_id)) is not None:
+            self._report.add("notes", describe_removal(thread_id, private))
+        self._report.add("removed", thread_id)
+        self._round_entries.mark_done(thread_id)
 
     def _fetch(self, thread_id: str, head: ThreadHead | None = None) -> None:
-        taken = self._arrivals.get_result(thread_id)
+        taken = self._fetches.get_result(thread_id)
         if any(one.is_trashed for one in taken):
-            self._arrivals.wait_for_jobs()
+            self._fetches.wait_for_jobs()
         for one in taken:
             self._add_notes(one.notes)
-            self._told.add("received", one.thread_id)
+            self._report.add("received", one.thread_id)
         for one in filter(lambda one: one.is_trashed, taken):
-            trash_fetched_thread(self._kit, one)
+            trash_fetched_thread(self._context, one)
 
     def _pull(self, thread_id: str, head: ThreadHead | None = None) -> None:
         if not self._may_write:
@@ -306,21 +316,21 @@ class SyncRound:
 
         An older backup that was put back has not got it; only its head says that it was removed.
         """
-        if is_purged(self._kit, thread_id):
-            self._tell_purged(thread_id)
+        if is_purged(self._context, thread_id):
+            self._report_purged(thread_id)
             return False
-        self._kit.cursors.put(thread_id, self._kit.cursors.new())
+        self._context.cursors.put(thread_id, self._context.cursors.new())
         return True
 
     def _reconcile(self, thread_id: str) -> bool:
         """Bring a thread together with the server's; whether ours has more then."""
-        kit = self._kit
+        kit = self._context
         cursor = kit.cursors.get(thread_id) or kit.cursors.new()
-        found = reconcile_thread(kit, thread_id, cursor, self._how)
+        found = reconcile_thread(kit, thread_id, cursor, self._on_conflict)
         self._add_notes(found.notes)
-        self._survey = ThreadComparer(kit.store)
+        self._comparer = ThreadComparer(kit.store)
         if found.received_count:
-            self._told.add("received", thread_id)
+            self._report.add("received", thread_id)
         if found.conflict is not None:
             self._record_conflict(found.conflict, is_again=found.is_again)
         if found.relation is JournalRelation.SCRUBBED_HERE:
@@ -347,55 +357,55 @@ class SyncRound:
             found.conflict is not None and not found.conflict.fork
         )
         if not has_more:
-            self._notes.mark_done(thread_id)
+            self._round_entries.mark_done(thread_id)
         return has_more
 
     def _push_fork(self, fork: str) -> None:
         """What became a thread of its own is sent too; if that fails, with the next round."""
-        self._notes.add_entries({fork: "upsert"})
-        self._attempt(fork, SyncOperation.PUSH, None)
+        self._round_entries.add_entries({fork: "upsert"})
+        self._run_operation(fork, SyncOperation.PUSH, None)
 
-    def _tell_purged(self, thread_id: str, head: ThreadHead | None = None) -> None:
-        cursor = replace(self._kit.cursors.new(), is_purged=True)
-        self._kit.cursors.put(thread_id, cursor)
-        self._notes.mark_done(thread_id)
-        self._told.add(
+    def _report_purged(self, thread_id: str, head: ThreadHead | None = None) -> None:
+        cursor = replace(self._context.cursors.new(), is_purged=True)
+        self._context.cursors.put(thread_id, cursor)
+        self._round_entries.mark_done(thread_id)
+        self._report.add(
             "notes",
             f"{thread_id} was removed from the server for good; it stays here, and is sent again "
             f"by `treadle sync {thread_id}` only",
         )
 
-    def _tell_unreadable(self, thread_id: str, head: ThreadHead | None = None) -> None:
+    def _report_unreadable(self, thread_id: str, head: ThreadHead | None = None) -> None:
         why = f"it cannot be read: `treadle verify {thread_id}` says why"
-        self._told.add("waiting", SyncProblem(thread_id, why))
+        self._report.add("waiting", SyncProblem(thread_id, why))
 
-    def _tell_waiting(self, thread_id: str, head: ThreadHead | None = None) -> None:
+    def _report_waiting(self, thread_id: str, head: ThreadHead | None = None) -> None:
         self._save_server_head(thread_id, head)
-        self._told.add("waiting", SyncProblem(thread_id, _WAIT_REASON))
+        self._report.add("waiting", SyncProblem(thread_id, _WAIT_REASON))
 
-    def _tell_parked(self, thread_id: str, head: ThreadHead | None = None) -> None:
+    def _report_parked(self, thread_id: str, head: ThreadHead | None = None) -> None:
         entry = self._entries[thread_id]
-        self._notes.failed.add(thread_id)
+        self._round_entries.failed.add(thread_id)
         problem = SyncProblem(thread_id, entry.last_error, entry.found)
-        self._told.add("held" if entry.parked == "held" else "refused", problem)
+        self._report.add("held" if entry.parked == "held" else "refused", problem)
 
     # ---- what is noted -----------------------------------------------------------------------
 
-    def _read_end(self, thread_id: str) -> Head:
+    def _read_local_end(self, thread_id: str) -> Head:
         try:
-            path, _ = self._kit.store.folders.find(thread_id)
+            path, _ = self._context.store.folders.find(thread_id)
         except UnknownThreadError:
             return Head()
-        return read_journal_end(self._kit.store.folders.disk, path) or Head()
+        return read_journal_end(self._context.store.folders.disk, path) or Head()
 
     def _save_server_head(
         self, thread_id: str, head: ThreadHead | None, *, is_refused: bool = False
     ) -> None:
         """Where the server was seen to be, for the next round: it is not told again."""
-        cursor = self._kit.cursors.get(thread_id) or self._kit.cursors.new()
+        cursor = self._context.cursors.get(thread_id) or self._context.cursors.new()
         if head is None or head.is_purged:
             if is_refused:
-                self._kit.cursors.put(thread_id, replace(cursor, is_refused=True))
+                self._context.cursors.put(thread_id, replace(cursor, is_refused=True))
             return
         seen = replace(
             cursor,
@@ -405,46 +415,50 @@ class SyncRound:
             is_purged=False,
             is_refused=is_refused,
         )
-        self._kit.cursors.put(thread_id, seen)
+        self._context.cursors.put(thread_id, seen)
 
     def _record_conflict(self, conflict: SyncConflict, *, is_again: bool) -> None:
-        state = self._kit.pending.change_state(lambda one: add_conflict(one, conflict, is_again))
-        told = self._told.lists.setdefault("conflicts", [])
+        state = self._context.pending.change_state(
+            lambda one: add_conflict(one, conflict, is_again)
+        )
+        told = self._report.lists.setdefault("conflicts", [])
         told[:] = [one for one in told if not is_again or one.thread_id != conflict.thread_id]
-        self._told.add("conflicts", state.conflicts[-1])
+        self._report.add("conflicts", state.conflicts[-1])
 
     def _report_lost_scrubs(self, thread_ids: Container[str]) -> None:
-        for one in self._kit.pending.state().unscrubbed:
+        for one in self._context.pending.state().unscrubbed:
             if one in thread_ids:
-                self._told.add("held", SyncProblem(one, LOST_SCRUB_TEXT, (LOST_SCRUB_TEXT,)))
+                self._report.add("held", SyncProblem(one, LOST_SCRUB_TEXT, (LOST_SCRUB_TEXT,)))
 
     def _add_notes(self, notes: Iterable[str]) -> None:
         for note in notes:
-            self._told.add("notes", note)
+            self._report.add("notes", note)
 
-    _ACTS: Final[Mapping[SyncOperation, Callable[[SyncRound, str, ThreadHead | None], None]]] = {
+    _OPERATION_METHODS: Final[
+        Mapping[SyncOperation, Callable[[SyncRound, str, ThreadHead | None], None]]
+    ] = {
         SyncOperation.PUSH: _push,
         SyncOperation.REPLACE: _replace,
         SyncOperation.PURGE: _purge,
         SyncOperation.FETCH: _fetch,
         SyncOperation.PULL: _pull,
         SyncOperation.MERGE: _pull,
-        SyncOperation.TELL_PURGED: _tell_purged,
-        SyncOperation.TELL_UNREADABLE: _tell_unreadable,
-        SyncOperation.WAIT: _tell_waiting,
-        SyncOperation.PARKED: _tell_parked,
+        SyncOperation.TELL_PURGED: _report_purged,
+        SyncOperation.TELL_UNREADABLE: _report_unreadable,
+        SyncOperation.WAIT: _report_waiting,
+        SyncOperation.PARKED: _report_parked,
     }
 
 
 def _replace_or_resend(
-    kit: SyncContext, thread: ShareableThread, cursor: Cursor
+    context: SyncContext, thread: ShareableThread, cursor: Cursor
 ) -> tuple[str, ...]:
     """Put a scrubbed journal in the place of the server's, in pieces if it must be."""
     try:
-        return replace_thread(kit, thread, cursor)
+        return replace_thread(context, thread, cursor)
     except RemoteConflictError:
         raise
     except RemoteRefusedError as error:
         if error.code != ErrorCode.TOO_LARGE.value:
             raise
-        return resend_thread(kit, thread, cursor)
+        return resend_thread(context, thread, cursor)

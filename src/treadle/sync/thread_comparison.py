@@ -25,7 +25,7 @@ from treadle.sync.send_queue import PendingSyncEntry
 from treadle.sync.shareable_thread import ThreadDependencies, read_dependencies
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Scrubbed
-from treadle.thread.record import Condition, Head, Record
+from treadle.thread.record import Head, JournalCondition, Record
 
 _WINDOW_SIZE: Final = 64 * 1024
 _LAST_LINE: Final = re.compile(
@@ -57,7 +57,7 @@ class ThreadComparer:
     def __init__(self, store: LocalStore) -> None:
         self._store = store
         self._disk = store.folders.disk
-        self._relatives: dict[str, ThreadDependencies] = {}
+        self._dependencies: dict[str, ThreadDependencies] = {}
         self._own_privacy: dict[str, bool] = {}
 
     def compare_thread(
@@ -66,7 +66,7 @@ class ThreadComparer:
         cursor: Cursor | None,
         head: ThreadHead | None = None,
         entry: PendingSyncEntry | None = None,
-        wish: SyncRequest = SyncRequest(),  # noqa: B008  frozen
+        request: SyncRequest = SyncRequest(),  # noqa: B008  frozen
     ) -> ThreadComparison:
         """What is known of a thread.
 
@@ -75,7 +75,7 @@ class ThreadComparer:
             cursor: how far it is synced; `None` if it never was.
             head: where the server says it is, if it has just said so.
             entry: what is known of earlier attempts.
-            wish: how the sync was asked for.
+            request: how the sync was asked for.
 
         Raises:
             DiskError: the disk refused.
@@ -124,22 +124,22 @@ class ThreadComparer:
             bool(cursor and cursor.is_purged),
             self._store.find_holder(thread_id) is not None,
             is_parked,
-            wish.is_wanted,
-            thread_id in wish.named,
+            request.is_wanted,
+            thread_id in request.named,
             is_deleted,
             in_trash,
         )
 
     def dependencies(self, thread_id: str) -> ThreadDependencies:
         """What a thread hangs on, as far as that is here."""
-        if thread_id not in self._relatives:
+        if thread_id not in self._dependencies:
             try:
-                self._relatives[thread_id] = read_dependencies(self._store, thread_id)
+                self._dependencies[thread_id] = read_dependencies(self._store, thread_id)
             except DiskError:
                 raise
             except TreadleError:
-                self._relatives[thread_id] = ThreadDependencies()
-        return self._relatives[thread_id]
+                self._dependencies[thread_id] = ThreadDependencies()
+        return self._dependencies[thread_id]
 
     def list_with_dependencies(self, thread_id: str) -> list[str]:
         """The thread and all that it hangs on, at any depth; itself last."""
@@ -283,7 +283,11 @@ def read_journal_end(disk: Disk, path: str) -> Head | None:
                 break
             window *= 16
     found_all = read_journal(disk, path, Head())
-    if found_all is None or found_all.condition is Condition.CORRUPT or not found_all.records:
+    if (
+        found_all is None
+        or found_all.condition is JournalCondition.CORRUPT
+        or not found_all.records
+    ):
         return None
     return found_all.head
 

@@ -26,7 +26,7 @@ from treadle.sync.thread_comparison import ThreadComparer
 from treadle.thread.codec import UnknownEntryError
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import Condition, Scan, scan
+from treadle.thread.record import JournalCondition, JournalScan, scan_journal
 
 DEPTH_MAX: Final = 1000
 """Forks of forks that are taken in at once."""
@@ -39,7 +39,7 @@ class _FetchedJournal(Struct, frozen=True):
     """A journal as the server has it."""
 
     data: bytes
-    found: Scan
+    found: JournalScan
     header: ThreadCreated
 
 
@@ -56,7 +56,9 @@ class FetchedThread(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def fetch_thread(kit: SyncContext, locks: dict[str, Lock], thread_id: str) -> list[FetchedThread]:
+def fetch_thread(
+    context: SyncContext, locks: dict[str, Lock], thread_id: str
+) -> list[FetchedThread]:
     """Take in a thread of the server, and what it goes on from, if that is not here.
 
     May be done for several threads at a time. A process that dies at any moment leaves whole
@@ -68,7 +70,7 @@ def fetch_thread(kit: SyncContext, locks: dict[str, Lock], thread_id: str) -> li
     that the private one is here.
 
     Args:
-        kit: the parts.
+        context: the parts.
         locks: who takes in which thread at this moment; the same for all that do so: several forks
             may go on from one thread.
         thread_id: the thread.
@@ -84,32 +86,32 @@ def fetch_thread(kit: SyncContext, locks: dict[str, Lock], thread_id: str) -> li
         UsageError: the same.
     """
     taken: list[FetchedThread] = []
-    for journal in reversed(_fetch_journals(kit, thread_id)):
+    for journal in reversed(_fetch_journals(context, thread_id)):
         one = journal.header.thread
         with locks.setdefault(one, Lock()):
-            if _is_local(kit, one):
+            if _is_local(context, one):
                 continue  # it, or what it goes on from, has come meanwhile, or was made here
-            notes = fetch_outputs(kit, one, journal.found.records)
-            fold = kit.store.adopt(journal.data, is_mine=True)
+            notes = fetch_outputs(context, one, journal.found.records)
+            fold = context.store.adopt(journal.data, is_mine=True)
             last = journal.found.head
-            cursor = replace(kit.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
+            cursor = replace(context.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
             if not fold.is_trashed:
-                kit.cursors.put(one, cursor)
+                context.cursors.put(one, cursor)
             taken.append(FetchedThread(one, cursor, fold.is_trashed, notes))
     return taken
 
 
-def trash_fetched_thread(kit: SyncContext, taken: FetchedThread) -> None:
+def trash_fetched_thread(context: SyncContext, fetched: FetchedThread) -> None:
     """Move a thread to the trash, whose last word is that; then its cursor is kept.
 
     It takes its sub-agents' threads with it, so nobody may be taking in any thread meanwhile.
     Raises as `apply_trash_state`, and `Cursors.put`.
     """
-    apply_trash_state(kit, taken.thread_id)
-    kit.cursors.put(taken.thread_id, taken.cursor)
+    apply_trash_state(context, fetched.thread_id)
+    context.cursors.put(fetched.thread_id, fetched.cursor)
 
 
-def _fetch_journals(kit: SyncContext, thread_id: str) -> list[_FetchedJournal]:
+def _fetch_journals(context: SyncContext, thread_id: str) -> list[_FetchedJournal]:
     """A thread, then what it goes on from, up to what is here.
 
     What is here is never asked for, private or not: so no id of a private thread leaves, and that
@@ -124,7 +126,7 @@ def _fetch_journals(kit: SyncContext, thread_id: str) -> list[_FetchedJournal]:
             raise _make_journal_error(thread_id, "it goes on from too many others")
         seen.add(wanted)
         try:
-            data = b"".join(kit.remote.records(wanted, Mark()))
+            data = b"".join(context.remote.records(wanted, Mark()))
         except RemoteConflictError as error:
             raise RemoteRefusedError(error.message, code=error.code, status=error.status) from error
         except RemoteRefusedError as error:
@@ -142,10 +144,10 @@ def _fetch_journals(kit: SyncContext, thread_id: str) -> list[_FetchedJournal]:
         found.append(_FetchedJournal(data, scanned, header))
         base = "" if header.base is None else header.base.thread
         hangs_on |= {base, header.parent or ""}
-        wanted = base if is_thread_id(base) and not _is_local(kit, base) else ""
-    survey = ThreadComparer(kit.store)
+        wanted = base if is_thread_id(base) and not _is_local(context, base) else ""
+    survey = ThreadComparer(context.store)
     for one in filter(is_thread_id, hangs_on):
-        if _is_local(kit, one) and _may_be_private(survey, one):
+        if _is_local(context, one) and _may_be_private(survey, one):
             raise RemoteRefusedError(
                 f"thread {thread_id} of the server hangs on {one}, which is private here: "
                 f"`treadle private {thread_id}` on the machine that made it removes it from the "
@@ -154,23 +156,23 @@ def _fetch_journals(kit: SyncContext, thread_id: str) -> list[_FetchedJournal]:
     return found
 
 
-def _may_be_private(survey: ThreadComparer, thread_id: str) -> bool:
+def _may_be_private(comparer: ThreadComparer, thread_id: str) -> bool:
     try:
-        return survey.is_private(thread_id)
+        return comparer.is_private(thread_id)
     except DiskError:
         raise
     except TreadleError:
         return True
 
 
-def parse_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
+def parse_journal(thread_id: str, data: bytes) -> tuple[JournalScan, ThreadCreated]:
     """What a server has sent as the journal of a thread: its records, the chain verified.
 
     Raises:
         RemoteRefusedError: it is no intact journal of this thread.
     """
-    found = scan(data)
-    if found.condition is not Condition.CLEAN or not found.records:
+    found = scan_journal(data)
+    if found.condition is not JournalCondition.CLEAN or not found.records:
         raise _make_journal_error(thread_id, found.reason or "it holds no record")
     try:
         header = decode_header(found.records[0])
@@ -181,9 +183,9 @@ def parse_journal(thread_id: str, data: bytes) -> tuple[Scan, ThreadCreated]:
     return found, header
 
 
-def _is_local(kit: SyncContext, thread_id: str) -> bool:
+def _is_local(context: SyncContext, thread_id: str) -> bool:
     try:
-        kit.store.folders.find(thread_id)
+        context.store.folders.find(thread_id)
     except UnknownThreadError:
         return False
     return True

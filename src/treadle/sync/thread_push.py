@@ -19,10 +19,10 @@ from treadle.sync.cursors import Cursor
 from treadle.sync.output_transfer import send_outputs
 from treadle.sync.refusals import describe_resend
 from treadle.sync.shareable_thread import ShareableThread
-from treadle.thread.record import Head, scan
+from treadle.thread.record import Head, scan_journal
 
 
-def refuse_secrets(kit: SyncContext, thread: ShareableThread, after: Mark) -> None:
+def refuse_secrets(context: SyncContext, thread: ShareableThread, after: Mark) -> None:
     """Look once more for secrets in what is about to leave, with the rules of today.
 
     Raises:
@@ -37,7 +37,7 @@ def refuse_secrets(kit: SyncContext, thread: ShareableThread, after: Mark) -> No
             except MissingBlobError:
                 continue
 
-    found = kit.looks(data())
+    found = context.looks(data())
     if found:
         raise SecretFoundError(
             f"thread {thread.thread_id} holds what looks like a secret: {', '.join(found)}",
@@ -46,14 +46,14 @@ def refuse_secrets(kit: SyncContext, thread: ShareableThread, after: Mark) -> No
         )
 
 
-def push_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+def push_thread(context: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
     """Send what the server lacks, and note that it has it.
 
     That something may be there is noted before anything is: what is sent without an answer may
     have arrived.
 
     Args:
-        kit: the parts.
+        context: the parts.
         thread: the thread.
         cursor: how far it is synced.
 
@@ -67,35 +67,37 @@ def push_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tu
     """
     acked = cursor.acknowledged_mark
     outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(acked)]
-    kit.cursors.put(thread.thread_id, replace(cursor, is_purged=False))
+    context.cursors.put(thread.thread_id, replace(cursor, is_purged=False))
     if outputs and not acked.seq:
         # A server keeps outputs with the thread that they are of: it must have that first.
         thread.through = thread.find_public_seq(max(1, outputs[0][0] - 1))
-        acked = mark_of(kit.remote.push(thread, acked))
+        acked = mark_of(context.remote.push(thread, acked))
         thread.through = thread.head.seq
-    notes = send_outputs(kit, thread, outputs)
+    notes = send_outputs(context, thread, outputs)
     change = cursor.change
     while acked != thread.mark:
-        answer = kit.remote.push(thread, acked)
+        answer = context.remote.push(thread, acked)
         before, acked, change = acked, mark_of(answer), answer.change
         if acked == before:
             raise RemoteRefusedError(f"the server takes no records of thread {thread.thread_id}")
         if acked.seq >= thread.mark.seq:
             break
-    _save_cursor(kit, thread, cursor, acked, change)
+    _save_cursor(context, thread, cursor, acked, change)
     return notes
 
 
-def replace_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+def replace_thread(
+    context: SyncContext, thread: ShareableThread, cursor: Cursor
+) -> tuple[str, ...]:
     """Put the whole journal in the place of the server's; note that. Raises as `push_thread`."""
     outputs = [(seq, ref.sha256) for seq, ref in thread.outputs(Mark())]
-    notes = send_outputs(kit, thread, outputs)
-    answer = kit.remote.replace(thread, cursor.server_mark)
-    _save_cursor(kit, thread, cursor, mark_of(answer), answer.change)
+    notes = send_outputs(context, thread, outputs)
+    answer = context.remote.replace(thread, cursor.server_mark)
+    _save_cursor(context, thread, cursor, mark_of(answer), answer.change)
     return notes
 
 
-def resend_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
+def resend_thread(context: SyncContext, thread: ShareableThread, cursor: Cursor) -> tuple[str, ...]:
     """Remove the server's copy for good and send ours from its beginning, in pieces.
 
     For a scrubbed journal that is too large for one request: what was scrubbed has to go. That
@@ -103,15 +105,17 @@ def resend_thread(kit: SyncContext, thread: ShareableThread, cursor: Cursor) -> 
     with that, and does not take the removal for somebody's wish. Raises as `push_thread`.
     """
     thread_id, seen = thread.thread_id, cursor.server_mark
-    more = scan(b"".join(kit.remote.records(thread_id, seen)), Head(seen.seq, seen.hash))
+    more = scan_journal(
+        b"".join(context.remote.records(thread_id, seen)), Head(seen.seq, seen.hash)
+    )
     if more.records:
         raise RemoteConflictError(
             "another machine has gone on with it", seq=more.head.seq, hash=more.head.hash
         )
-    anew = replace(kit.cursors.new(), is_anew=True, is_deleted=cursor.is_deleted)
-    kit.cursors.put(thread_id, anew)
-    kit.remote.purge(thread_id)
-    notes = push_thread(kit, thread, anew)
+    anew = replace(context.cursors.new(), is_anew=True, is_deleted=cursor.is_deleted)
+    context.cursors.put(thread_id, anew)
+    context.remote.purge(thread_id)
+    notes = push_thread(context, thread, anew)
     return (*notes, describe_resend(thread_id))
 
 
@@ -121,12 +125,12 @@ def mark_of(head: ThreadHead) -> Mark:
 
 
 def _save_cursor(
-    kit: SyncContext, thread: ShareableThread, cursor: Cursor, server: Mark, change: int
+    context: SyncContext, thread: ShareableThread, cursor: Cursor, server: Mark, change: int
 ) -> None:
     """All of ours is acknowledged. The server may have more: another machine was quick."""
     head = thread.head
     new = replace(
-        kit.cursors.new(),
+        context.cursors.new(),
         seq=head.seq,
         hash=head.hash,
         size=head.size,
@@ -135,4 +139,4 @@ def _save_cursor(
     )
     if server != thread.mark:
         new = replace(new, seen_seq=server.seq, seen_hash=server.hash)
-    kit.cursors.put(thread.thread_id, new)
+    context.cursors.put(thread.thread_id, new)

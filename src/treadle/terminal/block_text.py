@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ def render_blocks(blocks: tuple[RenderableType, ...], width: int, *, is_plain: b
     rich is not even loaded. What is not plain is broken between words.
     """
     if all(isinstance(block, str) for block in blocks):
-        texts = [legible(str(block)) for block in blocks]
+        texts = [sanitize_text(str(block)) for block in blocks]
         return "".join(f"{text if is_plain else _fold_text(text, width)}\n" for text in texts)
     from rich.console import Console
     from rich.segment import Segment
@@ -34,7 +34,7 @@ def render_blocks(blocks: tuple[RenderableType, ...], width: int, *, is_plain: b
 
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
             for part in console.render(self._inner, options):
-                yield Segment(legible(part.text), part.style)
+                yield Segment(sanitize_text(part.text), part.style)
 
     console = Console(
         file=io.StringIO(),
@@ -46,7 +46,7 @@ def render_blocks(blocks: tuple[RenderableType, ...], width: int, *, is_plain: b
         soft_wrap=is_plain,
     )
     for block in blocks:
-        console.print(_Legible(Text(legible(block)) if isinstance(block, str) else block))
+        console.print(_Legible(Text(sanitize_text(block)) if isinstance(block, str) else block))
     file = console.file
     assert isinstance(file, io.StringIO)
     return file.getvalue()

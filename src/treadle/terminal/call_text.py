@@ -12,7 +12,7 @@ from treadle.app.threads.call_text import describe_call
 from treadle.app.threads.question_text import read_object
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 HEAD_LINES_MAX: Final = 3
 TAIL_LINES_MAX: Final = 3
@@ -56,7 +56,7 @@ def title_of(call: ToolCall) -> str:
 
 
 def _to_single_line(text: str) -> str:
-    return legible(text).replace("\n", "⏎").replace("\t", " ")
+    return sanitize_text(text).replace("\n", "⏎").replace("\t", " ")
 
 
 def describe_outcome(outcome: Outcome) -> CallResultText:
@@ -95,7 +95,7 @@ def lines_of(text: str) -> list[str]:
     What a line has overwritten by going back to its beginning (a progress bar) is left out.
     """
     told = (line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n"))
-    lines = [legible(line).rstrip() for line in told]
+    lines = [sanitize_text(line).rstrip() for line in told]
     return [] if lines == [""] else lines
 
 

@@ -422,9 +422,9 @@ class Chat:
         name, _, rest = text[1:].partition(" ")
         found = next((one for one in self.commands if one.name == name), None)
         if found is None:
-            from treadle.models.catalog import nearest
+            from treadle.models.catalog import suggest_name
 
-            advice = nearest(f"/{name}", [f"/{one.name}" for one in self.commands])
+            advice = suggest_name(f"/{name}", [f"/{one.name}" for one in self.commands])
             self.notify(f"there is no /{name}{advice}; /help lists what there is", "warn")
         elif found.needs_rest:
             if found.is_switch:

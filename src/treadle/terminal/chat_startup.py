@@ -71,7 +71,7 @@ def check_configured(options: ChatOptions) -> None:
     loaded: LoadedSettings = load_settings(folder, os.environ)
     wanted = options.model or choose_model(loaded.settings.models)
     if not wanted:
-        if loaded.catalog.first_with_key(os.environ) is None:
+        if loaded.catalog.find_provider_with_key(os.environ) is None:
             raise make_no_model_error(loaded.catalog, os.environ)
         return
     if wanted.partition(":")[0] in ("scripted", "recorded"):

@@ -10,7 +10,7 @@ from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.completions import Completion
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.ports import ListRow, StyledLine
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 T = TypeVar("T")
 
@@ -119,4 +119,4 @@ def select_window(rows: Sequence[T], index: int, height: int) -> list[tuple[int,
 
 def to_single_line(text: str) -> str:
     """A text without what would break its line or steer the terminal."""
-    return legible(" ".join(text.split()))
+    return sanitize_text(" ".join(text.split()))

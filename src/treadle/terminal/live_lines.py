@@ -7,7 +7,7 @@ from typing import Final
 
 from treadle.terminal.call_text import RunningCall, format_duration
 from treadle.terminal.ports import StyledLine
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 TEXT_LINES_MAX: Final = 10
 """Lines of the text that is being written."""
@@ -33,7 +33,7 @@ def wrap_text(text: str, width: int) -> Iterator[str]:
 
     A word that is wider is broken. Each character is looked at once.
     """
-    for line in legible(text).replace("\t", _TAB).split("\n"):
+    for line in sanitize_text(text).replace("\t", _TAB).split("\n"):
         yield from (_wrap_ascii if line.isascii() else _wrap_line)(line, max(2, width))
 
 

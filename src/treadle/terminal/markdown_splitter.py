@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -110,7 +110,7 @@ class MarkdownSplitter:
 
     def _end_line(self) -> str:
         # Not before: what a chunk begins with may belong to the end of the one before.
-        line = legible("".join(self._unended))
+        line = sanitize_text("".join(self._unended))
         self._unended.clear()
         self._unended_size = 0
         return line
@@ -128,7 +128,7 @@ class MarkdownSplitter:
                 break
             parts.append(chunk)
             found += len(chunk)
-        lines = [legible("".join(reversed(parts))[found - count :])]
+        lines = [sanitize_text("".join(reversed(parts))[found - count :])]
         for line in reversed(self._lines):
             if count >= size:
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,7 +20,7 @@ def styled_text(text: str, style: str = "") -> Text:
 
     from treadle.terminal.styles import rich_style
 
-    return Text(legible(text), style=rich_style(style))
+    return Text(sanitize_text(text), style=rich_style(style))
 
 
 def two_column_table(rows: Iterable[Sequence[str]]) -> RenderableType:

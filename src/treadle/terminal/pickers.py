@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from treadle.terminal.ports import ListRow
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.stores import Store
+    from treadle.thread.document import ThreadSummary
     from treadle.thread.history import Turn
-    from treadle.thread.model import ThreadSummary
 
 _LENGTH_MAX: Final = 200
 
@@ -26,7 +26,7 @@ def filter_rows(rows: Sequence[ListRow], text: str) -> Sequence[ListRow]:
 
 def to_row_text(text: str) -> str:
     """A text as a line of a list."""
-    line = legible(" ".join(text.split()))
+    line = sanitize_text(" ".join(text.split()))
     return line if len(line) <= _LENGTH_MAX else line[: _LENGTH_MAX - 1] + "…"
 
 

@@ -32,7 +32,7 @@ from treadle.terminal.ports import (
     StatusFields,
 )
 from treadle.terminal.writer import OutputWriter
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -129,7 +129,7 @@ class PlainTerminal:
         if self.view is None or now - self._told_at < ANNOUNCE_S:
             return
         live = self.view.live_lines(self.width)
-        words = legible("".join(text for _, text in live[-1]).strip()) if live else ""
+        words = sanitize_text("".join(text for _, text in live[-1]).strip()) if live else ""
         if words and words != self._told:
             self._told, self._told_at = words, now
             self._print(f"{words}\n")
@@ -143,12 +143,12 @@ class PlainTerminal:
         for waiting in queued:
             known[waiting] -= 1
             if known[waiting] < 0:
-                self._print(f"{_describe_delivery(waiting)}: {legible(waiting.text)}\n")
+                self._print(f"{_describe_delivery(waiting)}: {sanitize_text(waiting.text)}\n")
         self._queued = (*queued,)
 
     def fill(self, text: str) -> None:
         """Print a text, to be sent again as it is or otherwise: lines cannot be filled."""
-        self._print(f"your text was:\n{legible(text)}\n")
+        self._print(f"your text was:\n{sanitize_text(text)}\n")
 
     async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
         """Print question and choices; read lines until one is a key, or the words, of a choice."""
@@ -189,9 +189,9 @@ class PlainTerminal:
         """
         async with self._dialog_lock():
             if text:
-                self._print(f"{legible(label)}, now:\n{legible(text)}\n")
+                self._print(f"{sanitize_text(label)}, now:\n{sanitize_text(text)}\n")
             try:
-                entered = await self._read_line(f"{legible(label)}: ")
+                entered = await self._read_line(f"{sanitize_text(label)}: ")
                 while is_long and entered.endswith("\\"):
                     entered = f"{entered[:-1]}\n{await self._read_line('')}"
             except EOFError:
@@ -205,12 +205,13 @@ class PlainTerminal:
             while True:
                 rows = await asyncio.to_thread(search, words)
                 lines = [
-                    f"{at}: {legible(row.text)}" + f" ({legible(row.detail)})" * bool(row.detail)
+                    f"{at}: {sanitize_text(row.text)}"
+                    + f" ({sanitize_text(row.detail)})" * bool(row.detail)
                     for at, row in enumerate(rows[:ROWS_MAX], 1)
                 ]
                 more = [f"and {len(rows) - ROWS_MAX} more"] * (len(rows) > ROWS_MAX)
                 body = [*lines, *more] or ["nothing found"]
-                self._print("\n".join([legible(title), *body, ""]))
+                self._print("\n".join([sanitize_text(title), *body, ""]))
                 try:
                     words = (await self._read_line("a number, words to search, or Enter: ")).strip()
                 except EOFError:

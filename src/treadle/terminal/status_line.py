@@ -7,7 +7,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from treadle.terminal.ports import StatusFields, StyledLine
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 FULL_SHARE: Final = 0.8
 """From here on the share of the context is coloured."""
@@ -67,7 +67,7 @@ def _parts(facts: StatusFields) -> list[tuple[str, str]]:
         ("dim", "" if is_unasked else facts.sandbox),
         ("dim", facts.sync),
     ]
-    return [(style, legible(" ".join(text.split()))) for style, text in parts if text]
+    return [(style, sanitize_text(" ".join(text.split()))) for style, text in parts if text]
 
 
 def _shorten_sandbox(sandbox: str) -> str:

@@ -44,7 +44,7 @@ from treadle.terminal.live_lines import (
 )
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.ports import StyledLine, Terminal
-from treadle.thread.undelivered_input import words_alone
+from treadle.thread.undelivered_input import strip_commands
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -390,7 +390,7 @@ class ChatView:
         text = message.content
         if message.role == "user":
             is_note = message.name == NOTE
-            yield line_block(text) if is_note else prompt_block(words_alone(text))
+            yield line_block(text) if is_note else prompt_block(strip_commands(text))
         elif message.role == "assistant":
             splitter, links = MarkdownSplitter(), dict[str, Any]()
             if len(text) > HISTORY_TEXT_MAX:

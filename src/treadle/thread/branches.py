@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from treadle.core.events import Steered, UserInput
 from treadle.core.llm import Usage
-from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, usage_of
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, get_usage
 from treadle.thread.facts import (
     Annotated,
     BranchRecord,
@@ -24,27 +24,27 @@ from treadle.thread.facts import (
     Tagged,
 )
 from treadle.thread.record import Record
-from treadle.thread.undelivered_input import Ran, Unheard
+from treadle.thread.undelivered_input import UndeliveredInput, UserCommand
 
-Said: TypeAlias = Renamed | Tagged | Pinned | Annotated | ExtraSet | Shared
+MetadataFact: TypeAlias = Renamed | Tagged | Pinned | Annotated | ExtraSet | Shared
 """What people and programs add to a thread."""
 
 
-def event_of(record: BranchRecord) -> bytes:
+def encode_branch_event(record: BranchRecord) -> bytes:
     """The JSON of a record's event, as another journal could hold it."""
     return msgspec.json.encode(record.event)
 
 
-def entries_of(merged: Merged) -> Iterator[Entry]:
+def decode_merged_entries(merged: Merged) -> Iterator[Entry]:
     """What the records of a branch say; those that this version does not know are passed over."""
     for record in merged.records:
         try:
-            yield decode_entry(event_of(record))
+            yield decode_entry(encode_branch_event(record))
         except UnknownEntryError:
             continue
 
 
-class Brought(Struct, frozen=True):
+class BranchContents(Struct, frozen=True):
     """What a branch brings besides its messages.
 
     `usage` is what it used of models, `heads` the commits it saw, `ended` the commands of people
@@ -54,53 +54,53 @@ class Brought(Struct, frozen=True):
 
     usage: Usage
     heads: tuple[str, ...]
-    said: tuple[Said, ...]
+    said: tuple[MetadataFact, ...]
     ended: tuple[CommandShown, ...]
-    untold: tuple[Ran, ...]
+    untold: tuple[UserCommand, ...]
 
 
-def brought_by(merged: Merged) -> Brought:
+def read_branch_contents(merged: Merged) -> BranchContents:
     """What the records of a branch say that counts in the thread they were merged into."""
     usage, heads, said = Usage(), [], []
-    unheard, ended = Unheard(), []
-    for entry in entries_of(merged):
-        if isinstance(entry, Said):
+    unheard, ended = UndeliveredInput(), []
+    for entry in decode_merged_entries(merged):
+        if isinstance(entry, MetadataFact):
             said.append(entry)
         else:
-            usage = usage + (usage_of(entry) or Usage())
+            usage = usage + (get_usage(entry) or Usage())
         if isinstance(entry, GitObserved) and entry.head:
             heads.append(entry.head)
-        elif isinstance(entry, Ran):
-            unheard.show(entry)
+        elif isinstance(entry, UserCommand):
+            unheard.add_command(entry)
             if isinstance(entry, CommandShown):
                 ended.append(entry)
         elif isinstance(entry, UserInput | Steered):
             unheard.clear()
-    return Brought(usage, tuple(heads), tuple(said), tuple(ended), unheard.commands)
+    return BranchContents(usage, tuple(heads), tuple(said), tuple(ended), unheard.commands)
 
 
-def ended_in(entry: Entry) -> Iterator[str]:
+def list_ended_command_ids(entry: Entry) -> Iterator[str]:
     """The ids of the commands of people whose end a record holds, by itself or in a merge."""
-    for one in entries_of(entry) if isinstance(entry, Merged) else (entry,):
+    for one in decode_merged_entries(entry) if isinstance(entry, Merged) else (entry,):
         if isinstance(one, CommandShown):
             yield one.id
 
 
-def flat(records: Iterable[Record]) -> Iterator[BranchRecord]:
+def flatten_records(records: Iterable[Record]) -> Iterator[BranchRecord]:
     """The records as a branch, each once: a merge among them is what it merged.
 
     So no branch is put into a branch, and a record has its id wherever it has come from.
     """
     for record in records:
         plain: dict[str, Any] = msgspec.json.decode(record.event)
-        merged = _as_merge(record) if plain.get("type") == "merged" else None
+        merged = _decode_merge(record) if plain.get("type") == "merged" else None
         if merged is None:
             yield BranchRecord(record.seq, record.at, record.id, plain)
         else:
             yield from merged.records
 
 
-def _as_merge(record: Record) -> Merged | None:
+def _decode_merge(record: Record) -> Merged | None:
     try:
         entry = decode_entry(record.event)
     except UnknownEntryError:
@@ -108,7 +108,9 @@ def _as_merge(record: Record) -> Merged | None:
     return entry if isinstance(entry, Merged) else None
 
 
-def branch_through(records: Iterable[Record], version: int, last_hash: str) -> list[Record] | None:
+def collect_merged_branch(
+    records: Iterable[Record], version: int, last_hash: str
+) -> list[Record] | None:
     """A branch that was merged into a thread, from record 1, as whoever forked it knew it.
 
     Args:
@@ -121,16 +123,16 @@ def branch_through(records: Iterable[Record], version: int, last_hash: str) -> l
     """
     known: list[Record] = []
     for record in records:
-        merged = _as_merge(record) if b'"merged"' in bytes(record.event) else None
+        merged = _decode_merge(record) if b'"merged"' in bytes(record.event) else None
         if merged is not None and 1 <= merged.version <= len(known):
-            branch = _upto(merged, version, last_hash)
+            branch = _list_branch_records(merged, version, last_hash)
             if branch is not None and known[merged.version - 1].is_at(merged.version, merged.hash):
                 return known[: merged.version] + branch
         known.append(record)
     return None
 
 
-def _upto(merged: Merged, version: int, last_hash: str) -> list[Record] | None:
+def _list_branch_records(merged: Merged, version: int, last_hash: str) -> list[Record] | None:
     """The records of a branch up to one; `None` if some of them are elsewhere."""
     some = merged.records[: max(0, version - merged.version)]
     numbers = [one.seq for one in some]
@@ -140,19 +142,19 @@ def _upto(merged: Merged, version: int, last_hash: str) -> list[Record] | None:
         or some[-1].hash != last_hash
     ):
         return None
-    return [Record(one.seq, one.at, Raw(event_of(one)), one.hash) for one in some]
+    return [Record(one.seq, one.at, Raw(encode_branch_event(one)), one.hash) for one in some]
 
 
-def events_by_id(records: Iterable[Record]) -> dict[str, bytes]:
+def map_events_by_id(records: Iterable[Record]) -> dict[str, bytes]:
     """The events of all records that are in a journal, by themselves or in a merge."""
     found: dict[str, bytes] = {}
     for record in records:
         found[record.id] = bytes(record.event)
         if b'"merged"' in found[record.id]:
-            found.update((one.hash, event_of(one)) for one in flat([record]))
+            found.update((one.hash, encode_branch_event(one)) for one in flatten_records([record]))
     return found
 
 
-def known_in(records: Iterable[Record]) -> set[str]:
+def collect_record_ids(records: Iterable[Record]) -> set[str]:
     """The ids of all records that are in a journal, by themselves or in a merge."""
-    return set(events_by_id(records))
+    return set(map_events_by_id(records))

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.core.chat.moves import build_request
+from treadle.core.chat.next_states import build_request
 from treadle.core.chat.states import (
     STATES,
     AgentState,
@@ -25,15 +25,15 @@ from treadle.core.conversation import Conversation, View
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.tools import Status, ToolExecutionStatus
 from treadle.thread.codec import UnknownEntryError
-from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, PendingToolCall
+from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, PendingToolCall
 
 
-def in_snake_case(name: str) -> str:
+def to_snake_case(name: str) -> str:
     """`waiting_for_user_input` for `WaitingForUserInput`."""
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
-KIND_OF_STATE: Final = {state: in_snake_case(state.__name__) for state in STATES}
+KIND_OF_STATE: Final = {state: to_snake_case(state.__name__) for state in STATES}
 
 
 def snapshot_state(state: AgentState) -> AgentStateSnapshot:
@@ -55,7 +55,7 @@ def snapshot_state(state: AgentState) -> AgentStateSnapshot:
             delay_s=state.delay_s,
         )
     if isinstance(state, ExecutingTools | WaitingForApproval):
-        executions = tuple(map(_without_progress, state.executions))
+        executions = tuple(map(_drop_progress, state.executions))
         pending = tuple(
             PendingToolCall(status.call_id, status.tool_name)
             for status in executions
@@ -72,7 +72,7 @@ def snapshot_state(state: AgentState) -> AgentStateSnapshot:
     return AgentStateSnapshot(kind)
 
 
-def _without_progress(status: Status) -> Status:
+def _drop_progress(status: Status) -> Status:
     if isinstance(status, ToolExecutionStatus.Running):
         return replace(status, progress=None, last_update_at="")
     return status

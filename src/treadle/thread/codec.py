@@ -25,7 +25,7 @@ from treadle.core.llm import Usage
 from treadle.core.task.events import TASK_EVENTS, StateCompleted, StateFailed, TaskEvent
 from treadle.errors import InternalError, TreadleError
 from treadle.thread.facts import Fact, Renamed
-from treadle.thread.record import check_size, clean
+from treadle.thread.record import check_event_size, replace_surrogates
 
 Event: TypeAlias = DurableEvent | TaskEvent
 """What moves a machine and is stored."""
@@ -37,7 +37,7 @@ Entry: TypeAlias = Event | Fact
 """What a record can hold: an event of the machine, or a fact about the thread."""
 
 
-def usage_of(entry: Entry) -> Usage | None:
+def get_usage(entry: Entry) -> Usage | None:
     """What a record says that was used of models; `None` if nothing."""
     if isinstance(entry, LlmEvent.Completed):
         return entry.response.usage
@@ -78,8 +78,8 @@ def encode_entry(entry: Entry, redact: Callable[[str], str] | None = None) -> tu
         if redact is not None:
             text = data.decode()
             if redact(text) != text:
-                data = _encode(_mapped(msgspec.json.decode(data), redact))
-        check_size(len(data))
+                data = _encode(_map_texts(msgspec.json.decode(data), redact))
+        check_event_size(len(data))
         return _decode(data), data
     except (msgspec.MsgspecError, TypeError, RecursionError) as error:
         raise InternalError(f"{type(entry).__qualname__} cannot be stored: {error}") from error
@@ -89,20 +89,20 @@ def _to_json(entry: Entry) -> bytes:
     try:
         return _encode(entry)
     except UnicodeEncodeError:
-        return _encode(clean(msgspec.to_builtins(entry)))
+        return _encode(replace_surrogates(msgspec.to_builtins(entry)))
 
 
-def _mapped(value: Any, change: Callable[[str], str], key: str = "", free: bool = False) -> Any:
+def _map_texts(value: Any, change: Callable[[str], str], key: str = "", free: bool = False) -> Any:
     """The value with every text changed; `free` where the keys are somebody's own words."""
     if isinstance(value, str):
         return value if key == "type" and not free else change(value)
     if isinstance(value, dict):
         return {
-            change(name) if free else name: _mapped(item, change, name, free or name == _FREE)
+            change(name) if free else name: _map_texts(item, change, name, free or name == _FREE)
             for name, item in value.items()
         }
     if isinstance(value, list):
-        return [_mapped(item, change, free=free) for item in value]
+        return [_map_texts(item, change, free=free) for item in value]
     return value
 
 

@@ -23,10 +23,16 @@ from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
-from treadle.thread.append_list import Additions, title_of
-from treadle.thread.branches import brought_by
-from treadle.thread.chat_state import in_snake_case, snapshot_conversation, snapshot_state
-from treadle.thread.codec import Entry, Event, UnknownEntryError, usage_of
+from treadle.thread.branches import read_branch_contents
+from treadle.thread.chat_state import snapshot_conversation, snapshot_state, to_snake_case
+from treadle.thread.codec import Entry, Event, UnknownEntryError, get_usage
+from treadle.thread.document import (
+    AgentStateSnapshot,
+    GitFields,
+    Thread,
+    ThreadMetadata,
+    ThreadSummary,
+)
 from treadle.thread.facts import (
     FORMAT_VERSION,
     Annotated,
@@ -56,17 +62,11 @@ from treadle.thread.facts import (
     Trashed,
     Visibility,
 )
-from treadle.thread.git_fields import GitSeen
-from treadle.thread.grants import GrantFact, with_grant
-from treadle.thread.model import (
-    AgentStateSnapshot,
-    GitFields,
-    Thread,
-    ThreadMetadata,
-    ThreadSummary,
-)
-from treadle.thread.task_state import model_of, snapshot_task
-from treadle.thread.undelivered_input import Unheard
+from treadle.thread.git_fields import GitFieldsFold
+from treadle.thread.grants import GrantFact, apply_grant_fact
+from treadle.thread.metadata import MetadataFold, make_title
+from treadle.thread.task_state import get_model_name, snapshot_task
+from treadle.thread.undelivered_input import UndeliveredInput
 
 CHAT: Final = "chat"
 TASK: Final = "task"
@@ -84,9 +84,9 @@ class ThreadFold:
     """
 
     __slots__ = (
-        "_added",
         "_git",
         "_machine",
+        "_metadata",
         "children",
         "context",
         "created_at",
@@ -97,13 +97,13 @@ class ThreadFold:
         "is_private",
         "is_shared_with_support",
         "is_trashed",
+        "joining_messages",
         "last_activity_at",
-        "merging",
         "observed",
         "provider",
         "turn_steps",
         "turn_usage",
-        "unheard",
+        "undelivered",
         "updated_at",
         "usage",
         "version",
@@ -125,9 +125,9 @@ class ThreadFold:
         self.version = 0
         self.created_at = self.updated_at = self.last_activity_at = ""
         self.provider = ""
-        self._git = GitSeen(GitFields())
+        self._git = GitFieldsFold(GitFields())
         self.observed: GitObserved | None = None
-        self.unheard = Unheard()
+        self.undelivered = UndeliveredInput()
         self.usage = Usage()
         self.turn_usage = Usage()
         """What the current turn has used, failed requests included."""
@@ -135,7 +135,7 @@ class ThreadFold:
         """Model responses of the current turn."""
         self.children: dict[str, str] = {}
         """The threads of sub-agents, by the call they work for."""
-        self._added = Additions(ThreadMetadata())
+        self._metadata = MetadataFold(ThreadMetadata())
         self.is_named_by_person = False
         self.context: ContextObserved | None = None
         self.files: FilesSaved | None = None
@@ -147,14 +147,14 @@ class ThreadFold:
         be private besides."""
         self.visibility: Visibility = "organization"
         self.is_shared_with_support = False
-        self.merging: tuple[Message, ...] = ()
+        self.joining_messages: tuple[Message, ...] = ()
         """Messages of another branch that join as soon as nothing is open."""
         kind = ConversationMachine if header.machine == CHAT else TaskMachine
         self._machine: ConversationMachine | TaskMachine = kind(
             AgentConfig(), thread_id=header.thread
         )
 
-    def branch(self, header: ThreadCreated) -> Self:
+    def make_fork(self, header: ThreadCreated) -> Self:
         """The fold of a fork that goes on from here, before its own records; this one stays.
 
         The fork has the machine's state, the configuration and the files; title, tags, repository
@@ -170,10 +170,10 @@ class ThreadFold:
                 f"{self.header.thread} a {self.header.machine}"
             )
         fork = type(self)(header)
-        fork._machine = self._machine.forked(header.thread)
+        fork._machine = self._machine.fork(header.thread)
         fork.provider = self.provider
         fork.context, fork.files = self.context, self.files
-        fork.visibility, fork.merging = self.visibility, self.merging
+        fork.visibility, fork.joining_messages = self.visibility, self.joining_messages
         fork.turn_steps, fork.turn_usage = self.turn_steps, self.turn_usage
         if isinstance(self._machine, TaskMachine):
             fork.usage = self.usage
@@ -200,11 +200,11 @@ class ThreadFold:
 
         Costs time in proportion to it, as `git` and `queued` do to theirs.
         """
-        return self._added.metadata(self._added.title)
+        return self._metadata.metadata(self._metadata.title)
 
     @metadata.setter
     def metadata(self, metadata: ThreadMetadata) -> None:
-        self._added = Additions(metadata)
+        self._metadata = MetadataFold(metadata)
 
     @property
     def git(self) -> GitFields:
@@ -213,12 +213,12 @@ class ThreadFold:
 
     @git.setter
     def git(self, fields: GitFields) -> None:
-        self._git = GitSeen(fields)
+        self._git = GitFieldsFold(fields)
 
     @property
     def queued(self) -> tuple[Message, ...]:
         """Prompts that are not delivered yet, oldest first."""
-        return tuple(one.message for one in self.unheard.waiting)
+        return tuple(one.message for one in self.undelivered.queued)
 
     @property
     def is_idle(self) -> bool:
@@ -234,7 +234,7 @@ class ThreadFold:
     @property
     def state_kind(self) -> str:
         """The state in snake case."""
-        return in_snake_case(self._machine.state_name)
+        return to_snake_case(self._machine.state_name)
 
     def apply(self, seq: int, at: str, entry: Entry) -> AgentAction | None:
         """Take in one record.
@@ -246,19 +246,19 @@ class ThreadFold:
             UnknownEntryError: the machine cannot have done this; nothing has changed.
         """
         if isinstance(entry, Event):
-            action = self._take_event(entry)
-            self._join()
+            action = self._apply_event(entry)
+            self._join_branch_messages()
             self.version, self.updated_at, self.last_activity_at = seq, at, at
             return action
         self.version = seq
         self.updated_at = at
-        take = _TAKE.get(type(entry))
+        take = _FACT_HANDLERS.get(type(entry))
         if take is not None:
             take(self, entry)
         return None
 
-    def _take_event(self, event: Event) -> AgentAction:
-        used = usage_of(event) or Usage()
+    def _apply_event(self, event: Event) -> AgentAction:
+        used = get_usage(event) or Usage()
         if isinstance(self._machine, TaskMachine):
             before = self.turn_usage
             try:
@@ -276,103 +276,103 @@ class ThreadFold:
         action = self._machine.handle_event(event)
         has_moved = self._machine.state is not state
         if isinstance(event, Rewound) and has_moved:
-            self.unheard.clear()  # it was said to what one has gone back from
+            self.undelivered.clear()  # it was said to what one has gone back from
         elif isinstance(event, UserInput):
             self.turn_steps, self.turn_usage = 0, Usage()
             if has_moved:
-                self.unheard.heard_first(event.message, was_queued=event.was_queued)
+                self.undelivered.deliver_prompt(event.message, was_queued=event.was_queued)
         elif isinstance(event, Steered) and has_moved:
-            self.unheard.heard_steering()
+            self.undelivered.deliver_steering()
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
         self.usage = self.usage + used
         self.turn_usage = self.turn_usage + used
         return action
 
-    def _take_header(self, _: ThreadCreated) -> None:
+    def _apply_header(self, _: ThreadCreated) -> None:
         self.created_at = self.last_activity_at = self.updated_at
 
-    def _take_configuration(self, entry: Configured) -> None:
+    def _apply_configuration(self, entry: Configured) -> None:
         self.provider = entry.provider
         self._machine = self._machine.with_config(entry.config)
 
-    def _take_grant(self, entry: GrantFact) -> None:
-        self._machine = self._machine.with_config(with_grant(self._machine.config, entry))
+    def _apply_grant(self, entry: GrantFact) -> None:
+        self._machine = self._machine.with_config(apply_grant_fact(self._machine.config, entry))
 
-    def _take_child(self, entry: ChildStarted) -> None:
+    def _apply_child(self, entry: ChildStarted) -> None:
         self.children[entry.call_id] = entry.thread
 
-    def _take_title(self, entry: Renamed) -> None:
+    def _apply_title(self, entry: Renamed) -> None:
         if entry.usage is not None:
             self.usage = self.usage + entry.usage
         if entry.by == "model" and (self.is_named_by_person or not entry.title):
             return
         self.is_named_by_person = entry.by == "person" and bool(entry.title)
-        self._added.title = entry.title or None
+        self._metadata.title = entry.title or None
 
-    def _take_tags(self, entry: Tagged) -> None:
-        self._added.take_tags(entry)
+    def _apply_tags(self, entry: Tagged) -> None:
+        self._metadata.apply_tags(entry)
 
-    def _take_pin(self, entry: Pinned) -> None:
-        self._added.is_pinned = entry.is_pinned
+    def _apply_pin(self, entry: Pinned) -> None:
+        self._metadata.is_pinned = entry.is_pinned
 
-    def _take_annotation(self, entry: Annotated) -> None:
-        self._added.take_annotation(self.updated_at, entry.text)
+    def _apply_annotation(self, entry: Annotated) -> None:
+        self._metadata.add_annotation(self.updated_at, entry.text)
 
-    def _take_extra(self, entry: ExtraSet) -> None:
-        self._added.take_extra(entry)
+    def _apply_extra(self, entry: ExtraSet) -> None:
+        self._metadata.apply_extra(entry)
 
-    def _take_context(self, entry: ContextObserved) -> None:
+    def _apply_context(self, entry: ContextObserved) -> None:
         self.context = entry
 
-    def _take_files(self, entry: FilesSaved) -> None:
+    def _apply_files(self, entry: FilesSaved) -> None:
         self.files = entry
 
-    def _take_origin(self, entry: Imported) -> None:
+    def _apply_origin(self, entry: Imported) -> None:
         self.imported_from = entry.source
 
-    def _take_trash(self, entry: Trashed | Restored) -> None:
+    def _apply_trash(self, entry: Trashed | Restored) -> None:
         self.is_trashed = isinstance(entry, Trashed)
 
-    def _take_sharing(self, entry: Shared) -> None:
+    def _apply_sharing(self, entry: Shared) -> None:
         self.visibility = entry.visibility or self.visibility
         if entry.with_support is not None:
             self.is_shared_with_support = entry.with_support
 
-    def _take_privacy(self, entry: PrivacySet) -> None:
+    def _apply_privacy(self, entry: PrivacySet) -> None:
         self.is_private = entry.is_private
 
-    def _take_over(self, _: TakenOver) -> None:
-        self._machine = self._machine.forked(self.header.thread)
+    def _apply_takeover(self, _: TakenOver) -> None:
+        self._machine = self._machine.fork(self.header.thread)
 
-    def _take_merge(self, entry: Merged) -> None:
+    def _apply_merge(self, entry: Merged) -> None:
         """The branch's messages and prompts, what it used, and what people added there.
 
         Work there brings a thread out of the trash: who put it there did not know of it.
         """
-        brought = brought_by(entry)
+        brought = read_branch_contents(entry)
         self.usage = self.usage + brought.usage
         for said in brought.said:
-            _TAKE[type(said)](self, said)
+            _FACT_HANDLERS[type(said)](self, said)
         self._git.add_commits(brought.heads)
-        self.unheard.join(brought.ended, brought.untold)
+        self.undelivered.merge_commands(brought.ended, brought.untold)
         if entry.messages:
             self.is_trashed = False
         for message in entry.queued:
-            self.unheard.add(message)
-        self.merging = (*self.merging, *entry.messages)
-        self._join()
+            self.undelivered.add(message)
+        self.joining_messages = (*self.joining_messages, *entry.messages)
+        self._join_branch_messages()
 
-    def _join(self) -> None:
+    def _join_branch_messages(self) -> None:
         """Let the messages of another branch in, if they would not come between open calls."""
-        if self.merging and isinstance(self._machine, ConversationMachine):
-            joined = self._machine.joined_by(self.merging)
+        if self.joining_messages and isinstance(self._machine, ConversationMachine):
+            joined = self._machine.join_messages(self.joining_messages)
             if joined is not None:
-                self._machine, self.merging = joined, ()
+                self._machine, self.joining_messages = joined, ()
 
-    def _take_git(self, seen: GitObserved) -> None:
-        self._git.add_observation(seen, is_first=self.observed is None)
-        self.observed = seen
+    def _apply_git(self, observation: GitObserved) -> None:
+        self._git.add_observation(observation, is_first=self.observed is None)
+        self.observed = observation
 
     def resume(self, config: AgentConfig, state: AgentState | TaskState) -> None:
         """Put the machine where a snapshot says it was."""
@@ -394,17 +394,17 @@ class ThreadFold:
             updated_at=self.updated_at,
             last_activity_at=self.last_activity_at,
             conversation=snapshot_conversation(self.conversation),
-            agent_state=self._agent_state(),
+            agent_state=self._snapshot_agent_state(),
             workspace_root=self.workspace,
             cwd=header.cwd,
             treadle_version=header.creator,
             provider=self.provider or None,
-            model=model_of(self._machine, self._machine.config) or None,
+            model=get_model_name(self._machine, self._machine.config) or None,
             usage=self.usage,
             visibility="private" if self.is_private else self.visibility,
             is_private=self.is_private,
             is_shared_with_support=self.is_shared_with_support,
-            metadata=self._added.metadata(self.title()),
+            metadata=self._metadata.metadata(self.title()),
             project_name=None if self.context is None else self.context.project_name or None,
             directory=None if self.context is None else self.context.directory or None,
             worker_count=0 if self.context is None else self.context.workers,
@@ -422,7 +422,7 @@ class ThreadFold:
         Args:
             problem: what is wrong with the thread on disk; empty if nothing.
         """
-        machine, header, git, queued = self._machine, self.header, self.git, self.unheard
+        machine, header, git, queued = self._machine, self.header, self.git, self.undelivered
         done = ToolExecutionStatus.Completed
         return ThreadSummary(
             id=header.thread,
@@ -440,7 +440,7 @@ class ThreadFold:
             git_current_commit_sha=git.git_current_commit_sha,
             git_commits=git.git_commits,
             provider=self.provider or None,
-            model=model_of(machine, machine.config) or None,
+            model=get_model_name(machine, machine.config) or None,
             is_private=self.is_private,
             visibility="private" if self.is_private else self.visibility,
             problem=problem,
@@ -449,15 +449,15 @@ class ThreadFold:
             parent=header.parent,
             forked_from=None if header.base is None else header.base.thread,
             imported_from=self.imported_from,
-            tags=self._added.tags,
-            is_pinned=self._added.is_pinned,
+            tags=self._metadata.tags,
+            is_pinned=self._metadata.is_pinned,
             open_calls=sum(not isinstance(status, done) for _, status in machine.round),
             queued=len(queued),
             is_unfinished=not machine.is_at_rest or bool(queued and not machine.questions),
             is_trashed=self.is_trashed,
         )
 
-    def _agent_state(self) -> AgentStateSnapshot:
+    def _snapshot_agent_state(self) -> AgentStateSnapshot:
         machine = self._machine
         if isinstance(machine, ConversationMachine):
             return snapshot_state(machine.state)
@@ -465,36 +465,36 @@ class ThreadFold:
 
     def title(self) -> str | None:
         """What somebody set, or the first line of the first prompt; `TITLE_LENGTH_MAX` at most."""
-        return title_of(self._added.title, self.conversation)
+        return make_title(self._metadata.title, self.conversation)
 
 
-_TAKE: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyType(
+_FACT_HANDLERS: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = MappingProxyType(
     {
-        ThreadCreated: ThreadFold._take_header,
-        Configured: ThreadFold._take_configuration,
-        Granted: ThreadFold._take_grant,
-        KindGranted: ThreadFold._take_grant,
-        Revoked: ThreadFold._take_grant,
-        ChildStarted: ThreadFold._take_child,
-        InputQueued: lambda fold, entry: fold.unheard.add(entry.message, steers=entry.steers),
-        InputWithdrawn: lambda fold, _: fold.unheard.withdraw(),
-        CommandBegun: lambda fold, entry: fold.unheard.show(entry),
-        CommandShown: lambda fold, entry: fold.unheard.show(entry),
-        GitObserved: ThreadFold._take_git,
-        Renamed: ThreadFold._take_title,
-        Tagged: ThreadFold._take_tags,
-        Pinned: ThreadFold._take_pin,
-        Annotated: ThreadFold._take_annotation,
-        ExtraSet: ThreadFold._take_extra,
-        ContextObserved: ThreadFold._take_context,
-        FilesSaved: ThreadFold._take_files,
-        Imported: ThreadFold._take_origin,
-        Trashed: ThreadFold._take_trash,
-        Restored: ThreadFold._take_trash,
-        Shared: ThreadFold._take_sharing,
-        PrivacySet: ThreadFold._take_privacy,
-        Merged: ThreadFold._take_merge,
-        TakenOver: ThreadFold._take_over,
+        ThreadCreated: ThreadFold._apply_header,
+        Configured: ThreadFold._apply_configuration,
+        Granted: ThreadFold._apply_grant,
+        KindGranted: ThreadFold._apply_grant,
+        Revoked: ThreadFold._apply_grant,
+        ChildStarted: ThreadFold._apply_child,
+        InputQueued: lambda fold, entry: fold.undelivered.add(entry.message, steers=entry.steers),
+        InputWithdrawn: lambda fold, _: fold.undelivered.withdraw_newest(),
+        CommandBegun: lambda fold, entry: fold.undelivered.add_command(entry),
+        CommandShown: lambda fold, entry: fold.undelivered.add_command(entry),
+        GitObserved: ThreadFold._apply_git,
+        Renamed: ThreadFold._apply_title,
+        Tagged: ThreadFold._apply_tags,
+        Pinned: ThreadFold._apply_pin,
+        Annotated: ThreadFold._apply_annotation,
+        ExtraSet: ThreadFold._apply_extra,
+        ContextObserved: ThreadFold._apply_context,
+        FilesSaved: ThreadFold._apply_files,
+        Imported: ThreadFold._apply_origin,
+        Trashed: ThreadFold._apply_trash,
+        Restored: ThreadFold._apply_trash,
+        Shared: ThreadFold._apply_sharing,
+        PrivacySet: ThreadFold._apply_privacy,
+        Merged: ThreadFold._apply_merge,
+        TakenOver: ThreadFold._apply_takeover,
     }
 )
 """What each fact does to the fold; those that are not here are for readers only."""

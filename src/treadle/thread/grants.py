@@ -21,38 +21,38 @@ GRANT_COUNT_MAX: Final = 1000
 GrantFact: TypeAlias = Granted | KindGranted | Revoked
 
 
-def grants_of(config: AgentConfig) -> tuple[Grant, ...]:
+def list_grants(config: AgentConfig) -> tuple[Grant, ...]:
     """All that a person has allowed for good: whole tools first, then kinds, oldest first."""
     return (*(Grant(name, risk) for name, risk in config.granted.items()), *config.grants)
 
 
-def facts_of(config: AgentConfig) -> list[Granted | KindGranted]:
+def make_grant_facts(config: AgentConfig) -> list[Granted | KindGranted]:
     """What would have to be recorded for the same to be allowed again."""
     return [
         KindGranted(one.tool_name, one.risk, one.kind, one.ground)
         if one.kind
         else Granted(one.tool_name, one.risk)
-        for one in grants_of(config)
+        for one in list_grants(config)
     ]
 
 
-def with_grant(config: AgentConfig, fact: GrantFact) -> AgentConfig:
+def apply_grant_fact(config: AgentConfig, fact: GrantFact) -> AgentConfig:
     """The configuration after a person has allowed something, or taken it back."""
     if isinstance(fact, Granted):
-        return _with_tool(config, fact)
+        return _add_tool_grant(config, fact)
     if isinstance(fact, KindGranted):
-        return _with_kind(config, fact)
-    return _without(config, fact)
+        return _add_kind_grant(config, fact)
+    return _remove_grant(config, fact)
 
 
-def _with_tool(config: AgentConfig, fact: Granted) -> AgentConfig:
+def _add_tool_grant(config: AgentConfig, fact: Granted) -> AgentConfig:
     if len(config.granted) >= GRANT_COUNT_MAX and fact.tool_name not in config.granted:
         return config
     up_to = max(fact.risk, config.granted.get(fact.tool_name, fact.risk))
     return replace(config, granted={**config.granted, fact.tool_name: up_to})
 
 
-def _with_kind(config: AgentConfig, fact: KindGranted) -> AgentConfig:
+def _add_kind_grant(config: AgentConfig, fact: KindGranted) -> AgentConfig:
     name = (fact.tool_name, fact.kind)
     others = tuple(one for one in config.grants if (one.tool_name, one.kind) != name)
     if len(others) >= GRANT_COUNT_MAX:
@@ -62,7 +62,7 @@ def _with_kind(config: AgentConfig, fact: KindGranted) -> AgentConfig:
     return replace(config, grants=(*others, Grant(fact.tool_name, risk, fact.kind, fact.ground)))
 
 
-def _without(config: AgentConfig, fact: Revoked) -> AgentConfig:
+def _remove_grant(config: AgentConfig, fact: Revoked) -> AgentConfig:
     is_all = not fact.kind
     granted = {
         name: risk

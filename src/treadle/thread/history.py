@@ -13,9 +13,9 @@ from treadle.core.task.events import TaskGiven
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import FilesSaved, Merged
 from treadle.thread.fold import ThreadFold
-from treadle.thread.undelivered_input import words_alone
+from treadle.thread.undelivered_input import strip_commands
 
-Numbered: TypeAlias = tuple[int, str, Entry]
+NumberedEntry: TypeAlias = tuple[int, str, Entry]
 """Sequence number, time and content of a record."""
 
 
@@ -47,7 +47,7 @@ class Rest(Struct, frozen=True):
     stretch: int
 
 
-def turns(entries: Iterable[Numbered]) -> Iterator[Turn]:
+def list_turns(entries: Iterable[NumberedEntry]) -> Iterator[Turn]:
     """The turns of a thread, in order; a task is one."""
     number = 0
     for seq, at, entry in entries:
@@ -56,11 +56,13 @@ def turns(entries: Iterable[Numbered]) -> Iterator[Turn]:
             if isinstance(entry, TaskGiven):
                 prompt = entry.task
             else:
-                prompt = words_alone(entry.message.content)
+                prompt = strip_commands(entry.message.content)
             yield Turn(number, seq, at, prompt)
 
 
-def beginnings(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[int, Turn]]:
+def list_turn_starts(
+    fold: ThreadFold, entries: Iterable[NumberedEntry]
+) -> Iterator[tuple[int, Turn]]:
     """The turns of a thread, each with the index of the message that began it.
 
     Args:
@@ -68,7 +70,7 @@ def beginnings(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[
         entries: the thread's records.
     """
     entries = list(entries)
-    begun = {turn.version: turn for turn in turns(entries)}
+    begun = {turn.version: turn for turn in list_turns(entries)}
     for seq, at, entry in entries:
         before = len(fold.conversation)
         fold.apply(seq, at, entry)
@@ -76,7 +78,9 @@ def beginnings(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[
             yield max(before, len(fold.conversation) - 1), begun[seq]
 
 
-def joins(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[int, str]]:
+def list_merge_points(
+    fold: ThreadFold, entries: Iterable[NumberedEntry]
+) -> Iterator[tuple[int, str]]:
     """Where messages of other machines have joined: the index of the first, and which machine.
 
     Args:
@@ -85,12 +89,12 @@ def joins(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[int, 
     """
     waiting: list[Merged] = []
     for seq, at, entry in entries:
-        count = len(fold.merging)
+        count = len(fold.joining_messages)
         fold.apply(seq, at, entry)
         if isinstance(entry, Merged) and entry.messages:
             waiting.append(entry)
             count += len(entry.messages)
-        if waiting and not fold.merging:
+        if waiting and not fold.joining_messages:
             index = len(fold.conversation) - count
             for merged in waiting:
                 yield index, merged.host or "another machine"
@@ -98,7 +102,7 @@ def joins(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[tuple[int, 
             waiting.clear()
 
 
-def rests(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Rest]:
+def list_rests(fold: ThreadFold, entries: Iterable[NumberedEntry]) -> Iterator[Rest]:
     """Each version where nothing was open, in order.
 
     Args:
@@ -120,13 +124,13 @@ def rests(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[Rest]:
             yield Rest(seq, at, turn, fold.conversation.view, fold.files, stretch)
 
 
-def rest_at(found: Iterable[Rest], version: int) -> Rest | None:
+def find_rest_at(rests: Iterable[Rest], version: int) -> Rest | None:
     """The last place at or before a version."""
-    return max((r for r in found if r.version <= version), key=lambda r: r.version, default=None)
+    return max((r for r in rests if r.version <= version), key=lambda r: r.version, default=None)
 
 
-def rest_after(found: Iterable[Rest], turn: int) -> Rest | None:
+def find_rest_after_turn(rests: Iterable[Rest], turn: int) -> Rest | None:
     """Where a turn had ended; 0 for the beginning. `None` if there is no such turn."""
-    of_turn = [rest for rest in found if rest.turn == turn]
+    of_turn = [rest for rest in rests if rest.turn == turn]
     stretches = [rest for rest in of_turn if rest.stretch == of_turn[0].stretch]
     return stretches[-1] if stretches else None

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from treadle.core.branch_join import made_whole
+from treadle.core.branch_join import pair_calls_with_results
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import Message
 from treadle.core.tools import ToolExecutionStatus as Status
-from treadle.thread.branches import flat
+from treadle.thread.branches import flatten_records
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.record import Record
 
 
-def merge(
-    common: ThreadFold, ancestor: Record, ours: Sequence[Record], known: Collection[str], host: str
+def make_merge_record(
+    common: ThreadFold,
+    ancestor: Record,
+    ours: Sequence[Record],
+    known_ids: Collection[str],
+    host: str,
 ) -> Merged | None:
     """What is to be recorded behind the other side's records, so that ours are not lost.
 
@@ -29,7 +33,7 @@ def merge(
         common: the thread folded up to the last record that both sides have; it is used up.
         ancestor: that record.
         ours: our own records after it, in order.
-        known: the ids of the records the other side has (`branches.known_in`).
+        known_ids: the ids of the records the other side has (`branches.known_in`).
         host: our machine, for people.
 
     Returns:
@@ -38,7 +42,8 @@ def merge(
     lacking = [
         record
         for record in ours
-        if record.id not in known and any(one.hash not in known for one in flat([record]))
+        if record.id not in known_ids
+        and any(one.hash not in known_ids for one in flatten_records([record]))
     ]
     if not lacking:
         return None
@@ -53,9 +58,13 @@ def merge(
     return Merged(
         ancestor.seq,
         ancestor.id,
-        tuple({one.hash: one for one in flat(lacking) if one.hash not in known}.values()),
-        made_whole(branch.messages()) if is_chat else (),
-        branch.unheard() if is_chat else (),
+        tuple(
+            {
+                one.hash: one for one in flatten_records(lacking) if one.hash not in known_ids
+            }.values()
+        ),
+        pair_calls_with_results(branch.list_messages()) if is_chat else (),
+        branch.list_undelivered() if is_chat else (),
         host,
     )
 
@@ -67,7 +76,7 @@ class _Branch:
         self._fold = fold
         self._added: list[int] = []
         self._not_ours = list(fold.queued)
-        self._held = [False] * len(fold.merging)
+        self._held = [False] * len(fold.joining_messages)
         """Of each message that waits to join, whether an added record has brought it."""
         calls = getattr(fold.state, "executions", ())
         self._answered = {one.call_id for one in calls if isinstance(one, Status.Completed)}
@@ -80,7 +89,9 @@ class _Branch:
         if isinstance(entry, Merged):
             self._held += [is_added] * len(entry.messages)
         stop = end = len(fold.conversation)
-        if self._held and not fold.merging:  # they have joined, behind what the record itself said
+        if (
+            self._held and not fold.joining_messages
+        ):  # they have joined, behind what the record itself said
             stop = end - len(self._held)
             self._added += (stop + nth for nth, is_ours in enumerate(self._held) if is_ours)
             self._held.clear()
@@ -91,7 +102,7 @@ class _Branch:
             if isinstance(entry, ToolCompleted):
                 self._answered.add(entry.call_id)
 
-    def messages(self) -> list[Message]:
+    def list_messages(self) -> list[Message]:
         """Those that no rewind has taken out of view, in order, and those that wait."""
         conversation = self._fold.conversation
         found = [
@@ -100,10 +111,10 @@ class _Branch:
             if conversation[index].tool_call_id not in self._answered
             and not any(first <= index < last for first, last in conversation.hidden)
         ]
-        waiting = zip(self._fold.merging, self._held, strict=True)
+        waiting = zip(self._fold.joining_messages, self._held, strict=True)
         return [*found, *(message for message, is_ours in waiting if is_ours)]
 
-    def unheard(self) -> tuple[Message, ...]:
+    def list_undelivered(self) -> tuple[Message, ...]:
         """The prompts of added records that nobody has heard; the same text may be said twice."""
         others = self._not_ours
         return tuple(one for one in self._fold.queued if not any(one is it for it in others))

@@ -13,7 +13,7 @@ Whatever names a record for ever names it by that.
 
 A record that was written together with earlier ones names the first of them: `"batch":11`. Nothing
 of a write is acknowledged before all of it is durable. That is how a reader tells an unfinished
-write, of which a crash may leave any part, from damage (`Scanner`).
+write, of which a crash may leave any part, from damage (`JournalScanner`).
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class Head(Struct, frozen=True):
     size: int = 0
 
 
-def chain(previous: str, body: bytes) -> str:
+def hash_record(previous: str, body: bytes) -> str:
     """The hash of a record, from the previous hash and its line without the hash."""
     return sha256(previous.encode() + body).hexdigest()[:_HASH_SIZE]
 
 
-def check_size(size: int) -> None:
+def check_event_size(size: int) -> None:
     """Whether an event's JSON of so many bytes can be a record.
 
     Raises:
@@ -133,17 +133,17 @@ def encode_batch(head: Head, at: str, events: Sequence[bytes]) -> tuple[bytes, H
     first, seq, previous = head.seq + 1, head.seq, head.hash
     lines: list[bytes] = []
     for event in events:
-        check_size(len(event))
+        check_event_size(len(event))
         seq += 1
         batch = b"" if seq == first else b'"batch":%d,' % first
         body = b'{"seq":%d,"at":"%b",%b"event":%b}' % (seq, at.encode(), batch, event)
-        previous = chain(previous, body)
+        previous = hash_record(previous, body)
         lines.append(b'%b,"hash":"%b"}\n' % (body[:-1], previous.encode()))
     data = b"".join(lines)
     return data, Head(seq, previous, at, head.size + len(data))
 
 
-class Condition(Enum):
+class JournalCondition(Enum):
     """What the bytes of a journal are worth."""
 
     CLEAN = "clean"
@@ -154,7 +154,7 @@ class Condition(Enum):
     """Records that were acknowledged are damaged or missing: read only, cut nothing."""
 
 
-class Scan(Struct, frozen=True):
+class JournalScan(Struct, frozen=True):
     """The intact beginning of a journal.
 
     `head` is where the intact part ends; `reason` says what follows it when not clean. `records` is
@@ -163,11 +163,11 @@ class Scan(Struct, frozen=True):
 
     records: list[Record]
     head: Head
-    condition: Condition = Condition.CLEAN
+    condition: JournalCondition = JournalCondition.CLEAN
     reason: str = ""
 
 
-class Scanner:
+class JournalScanner:
     """Reads a journal's bytes as they come, and judges what is bad; holds one line at most.
 
     Bad bytes at the end are *torn* unless a well-formed record stands among them that an
@@ -207,75 +207,75 @@ class Scanner:
     def feed(self, data: bytes) -> list[Record]:
         """Take in the next bytes; the records that are complete with them, in order."""
         if self._is_bad:
-            self._take_bad(data)
+            self._scan_damage(data)
             return []
-        self._hold(data)
-        if b"\n" not in data and not self._is_hopeless():
+        self._hold_data(data)
+        if b"\n" not in data and not self._cannot_become_record():
             return []
-        lines = self._taken().split(b"\n")
+        lines = self._pop_held_data().split(b"\n")
         records: list[Record] = []
         head = self.head
         for place in range(len(lines) - 1):
             line = lines[place]
-            record = _verify(line, head)
+            record = _verify_record(line, head)
             if record is None:
                 self.head = head
-                self._begin_bad(b"\n".join(lines[place:]))
+                self._begin_damage(b"\n".join(lines[place:]))
                 return records
             records.append(record)
             head = Head(record.seq, record.hash, record.at, head.size + len(line) + 1)
         self.head = head
-        self._hold(lines[-1])
-        if self._is_hopeless():
-            self._begin_bad(self._taken())
+        self._hold_data(lines[-1])
+        if self._cannot_become_record():
+            self._begin_damage(self._pop_held_data())
         return records
 
-    def end(self) -> Scan:
+    def end(self) -> JournalScan:
         """What the bytes are worth, after the last of them; without the records."""
         if self._held_size and not self._is_bad:
-            self._begin_bad(self._taken())
+            self._begin_damage(self._pop_held_data())
         if self._is_bad and not self._reason:
-            self._judge(self._taken(), is_last=True)
+            self._check_for_loss(self._pop_held_data(), is_last=True)
         if self._reason:
-            return Scan([], self.head, Condition.CORRUPT, self._reason)
+            return JournalScan([], self.head, JournalCondition.CORRUPT, self._reason)
         if self._is_bad:
             reason = f"{self._bad_size} bytes of an unfinished write"
-            return Scan([], self.head, Condition.TORN, reason)
-        return Scan([], self.head)
+            return JournalScan([], self.head, JournalCondition.TORN, reason)
+        return JournalScan([], self.head)
 
-    def _hold(self, data: bytes) -> None:
+    def _hold_data(self, data: bytes) -> None:
         if data:
             self._held.append(data)
             self._held_size += len(data)
 
-    def _taken(self) -> bytes:
+    def _pop_held_data(self) -> bytes:
         data = self._held[0] if len(self._held) == 1 else b"".join(self._held)
         self._held.clear()
         self._held_size = 0
         return data
 
-    def _is_hopeless(self) -> bool:
+    def _cannot_become_record(self) -> bool:
         """Whether the line that is held can become no record: none begins so, or is so long."""
         if not self._held:
             return False
         return self._held_size > RECORD_SIZE_MAX or not self._held[0].startswith(b"{")
 
-    def _begin_bad(self, data: bytes) -> None:
+    def _begin_damage(self, data: bytes) -> None:
         self._is_bad = True
-        self._take_bad(data)
+        self._scan_damage(data)
 
-    def _take_bad(self, data: bytes) -> None:
+    def _scan_damage(self, data: bytes) -> None:
         """Look for what proves a loss, a piece at a time; the beginning of a line is held."""
         if self._reason:
             return
         self._bad_size += len(data)
         cut = data.rfind(b"\n") + 1
         if cut:
-            self._hold(data[:cut])
-            lines = self._taken()
-            self._judge(lines)
+            self._hold_data(data[:cut])
+            lines = self._pop_held_data()
+            self._check_for_loss(lines)
             self._held_at += len(lines)
-        self._hold(data[cut:])
+        self._hold_data(data[cut:])
         if self._reason:
             return
         if self._held_size > RECORD_SIZE_MAX:
@@ -283,10 +283,10 @@ class Scanner:
         elif self._bad_size > WRITE_SIZE_MAX:
             self._reason = f"more than {WRITE_SIZE_MAX} bytes that are no records of this thread"
 
-    def _judge(self, lines: bytes, *, is_last: bool = False) -> None:
+    def _check_for_loss(self, lines: bytes, *, is_last: bool = False) -> None:
         """Whether a record in these lines proves a loss."""
         expected = self.head.seq + 1
-        for offset, body in _well_formed(lines, is_last=is_last):
+        for offset, body in _find_well_formed_records(lines, is_last=is_last):
             place = self._held_at + offset
             if place == 0 and body.seq == expected:
                 continue
@@ -300,47 +300,47 @@ class Scanner:
             return
 
 
-def scan(data: bytes, after: Head = Head()) -> Scan:  # noqa: B008  frozen
-    """All records until the bytes end or are bad, and what a `Scanner` says of what is bad.
+def scan_journal(data: bytes, after: Head = Head()) -> JournalScan:  # noqa: B008  frozen
+    """All records until the bytes end or are bad, and what a `JournalScanner` says of what is bad.
 
     Args:
         data: the journal's bytes from `after.size` on.
         after: the last record known good; by default the beginning.
     """
-    scanner = Scanner(after)
+    scanner = JournalScanner(after)
     records: list[Record] = []
     for start in range(0, len(data), _PIECE_SIZE):
         records += scanner.feed(data[start : start + _PIECE_SIZE])
     found = scanner.end()
-    return Scan(records, found.head, found.condition, found.reason)
+    return JournalScan(records, found.head, found.condition, found.reason)
 
 
-def _verify(line: bytes, head: Head) -> Record | None:
+def _verify_record(line: bytes, head: Head) -> Record | None:
     match = _SUFFIX.search(line)
     if match is None:
         return None
     digest = match[1].decode()
-    if chain(head.hash, line[:-_SUFFIX_SIZE] + b"}") != digest:
+    if hash_record(head.hash, line[:-_SUFFIX_SIZE] + b"}") != digest:
         return None
-    body = _parse_sealed(line)
+    body = _parse_body(line)
     if body is None or body.seq != head.seq + 1:
         return None
     return Record(body.seq, body.at, body.event, digest, body.first_hash)
 
 
-def _parse(line: bytes) -> _Body | None:
+def _parse_record(line: bytes) -> _Body | None:
     """The line as a record by its form alone, whatever its hash says."""
-    return None if _SUFFIX.search(line) is None else _parse_sealed(line)
+    return None if _SUFFIX.search(line) is None else _parse_body(line)
 
 
-def _parse_sealed(line: bytes) -> _Body | None:
+def _parse_body(line: bytes) -> _Body | None:
     try:
         return _decode_body(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _well_formed(lines: bytes, *, is_last: bool) -> Iterator[tuple[int, _Body]]:
+def _find_well_formed_records(lines: bytes, *, is_last: bool) -> Iterator[tuple[int, _Body]]:
     """Each line that is a record or ends with one, and where in the bytes that record begins.
 
     A line that has lost its end runs into the next one, so that the record there is found by how
@@ -356,13 +356,13 @@ def _well_formed(lines: bytes, *, is_last: bool) -> Iterator[tuple[int, _Body]]:
         start = lines.rfind(b"\n", 0, seal.start()) + 1
         line = lines[start : seal.end()]
         for offset in (0, line.rfind(_BEGINNING)):
-            body = _parse(line[offset:]) if offset >= 0 else None
+            body = _parse_record(line[offset:]) if offset >= 0 else None
             if body is not None:
                 yield start + offset, body
                 break
 
 
-def clean(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     """The same builtins with lone surrogates in text replaced.
 
     Models emit half a surrogate pair; no UTF-8 file and no database takes it.
@@ -370,7 +370,7 @@ def clean(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {clean(key): clean(item) for key, item in value.items()}
+        return {replace_surrogates(key): replace_surrogates(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(item) for item in value]
+        return [replace_surrogates(item) for item in value]
     return value

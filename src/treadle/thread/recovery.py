@@ -32,7 +32,7 @@ class CallProgress(Enum):
     COMPLETED = "completed"
 
 
-class Decision(Enum):
+class RecoveryAction(Enum):
     """What recovery does with the call."""
 
     KEEP = "keep the result"
@@ -42,42 +42,44 @@ class Decision(Enum):
     REPORT = "record the doubt and tell the model that it may or may not have happened"
 
 
-class Case(Struct, frozen=True):
+class RecoveryCase(Struct, frozen=True):
     """One row."""
 
     standing: CallProgress
     effect: EffectClass | None
     has_person: bool | None
-    decision: Decision
+    decision: RecoveryAction
 
 
 # fmt: off
-RECOVERY_CASES: Final[tuple[Case, ...]] = (
-    Case(CallProgress.COMPLETED,   None,                   None,  Decision.KEEP),
-    Case(CallProgress.NOT_STARTED, None,                   None,  Decision.RUN),
-    Case(CallProgress.STARTED,     EffectClass.READ,       None,  Decision.RUN_AGAIN),
-    Case(CallProgress.STARTED,     EffectClass.IDEMPOTENT, None,  Decision.RUN_AGAIN),
-    Case(CallProgress.STARTED,     EffectClass.MUTATE,     True,  Decision.ASK),
-    Case(CallProgress.STARTED,     EffectClass.MUTATE,     False, Decision.REPORT),
-    Case(CallProgress.UNCERTAIN,   None,                   True,  Decision.ASK),
-    Case(CallProgress.UNCERTAIN,   None,                   False, Decision.REPORT),
+RECOVERY_CASES: Final[tuple[RecoveryCase, ...]] = (
+    RecoveryCase(CallProgress.COMPLETED,   None,                   None,  RecoveryAction.KEEP),
+    RecoveryCase(CallProgress.NOT_STARTED, None,                   None,  RecoveryAction.RUN),
+    RecoveryCase(CallProgress.STARTED,     EffectClass.READ,       None,  RecoveryAction.RUN_AGAIN),
+    RecoveryCase(CallProgress.STARTED,     EffectClass.IDEMPOTENT, None,  RecoveryAction.RUN_AGAIN),
+    RecoveryCase(CallProgress.STARTED,     EffectClass.MUTATE,     True,  RecoveryAction.ASK),
+    RecoveryCase(CallProgress.STARTED,     EffectClass.MUTATE,     False, RecoveryAction.REPORT),
+    RecoveryCase(CallProgress.UNCERTAIN,   None,                   True,  RecoveryAction.ASK),
+    RecoveryCase(CallProgress.UNCERTAIN,   None,                   False, RecoveryAction.REPORT),
 )
 # fmt: on
 
 
-def decide(standing: CallProgress, effect: EffectClass, *, has_person: bool) -> Decision:
+def decide_recovery(
+    progress: CallProgress, effect: EffectClass, *, has_person: bool
+) -> RecoveryAction:
     """The decision of the one row that fits."""
     for case in RECOVERY_CASES:
         if (
-            case.standing is standing
+            case.standing is progress
             and case.effect in (None, effect)
             and case.has_person in (None, has_person)
         ):
             return case.decision
-    raise AssertionError(f"no recovery case for {standing}, {effect}, {has_person}")
+    raise AssertionError(f"no recovery case for {progress}, {effect}, {has_person}")
 
 
-def standing_of(status: Status) -> CallProgress:
+def get_call_progress(status: Status) -> CallProgress:
     """Where a folded call stood."""
     if isinstance(status, ToolExecutionStatus.Completed):
         return CallProgress.COMPLETED

@@ -29,15 +29,15 @@ emoji and in Persian words."""
 _MARK: Final = "\N{REPLACEMENT CHARACTER}"
 
 
-def legible(text: str) -> str:
+def sanitize_text(text: str) -> str:
     """The text with a mark for what steers a terminal, hides, or turns the order of others.
 
     A file, a model or another machine's thread may try to. Letters that are read from right to left
     stay as they are.
     """
-    return unhidden(_STEERING.sub(_MARK, text.replace("\r\n", "\n")))
+    return replace_invisible_characters(_STEERING.sub(_MARK, text.replace("\r\n", "\n")))
 
 
-def unhidden(text: str) -> str:
+def replace_invisible_characters(text: str) -> str:
     """The text with a mark for each character that nobody would see; as long as it was."""
     return text if text.isascii() else _HIDDEN.sub(_MARK, text)

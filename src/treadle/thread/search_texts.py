@@ -25,7 +25,7 @@ from treadle.core.task.events import (
 )
 from treadle.core.tools import BlobRef, ToolExecutionOutcome
 from treadle.thread import facts
-from treadle.thread.branches import event_of
+from treadle.thread.branches import encode_branch_event
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 
 
@@ -49,78 +49,81 @@ class SearchTextKind(IntEnum):
     """What was told about the work: failures, notes of hooks, records of other programs."""
 
 
-Text: TypeAlias = tuple[SearchTextKind, str]
+SearchText: TypeAlias = tuple[SearchTextKind, str]
 
 
-def texts_of(
-    event: bytes | msgspec.Raw, whole: Callable[[BlobRef], str | None] = lambda _: None
-) -> list[Text]:
+def list_texts(
+    event: bytes | msgspec.Raw, read_output: Callable[[BlobRef], str | None] = lambda _: None
+) -> list[SearchText]:
     """The texts of a record's event that are not empty.
 
     An event that this version does not know is one text, as it stands.
 
     Args:
         event: its JSON.
-        whole: the whole of an output of which the event has beginning and end; `None` if it is
-            not to be had.
+        read_output: the whole of an output of which the event has beginning and end; `None` if it
+            is not to be had.
     """
     try:
         entry = decode_entry(event)
     except UnknownEntryError:
         raw = bytes(event).decode("utf-8", "replace")
-        return [(SearchTextKind.OTHER, _unescaped(raw))]
-    found = [(kind, text) for kind, text in _TEXTS[type(entry)](entry) if text.strip()]
+        return [(SearchTextKind.OTHER, _unescape_json(raw))]
+    found = [(kind, text) for kind, text in _TEXT_FUNCTIONS[type(entry)](entry) if text.strip()]
     if isinstance(entry, events.ToolCompleted) and entry.outcome.blob is not None:
-        text = whole(entry.outcome.blob)
+        text = read_output(entry.outcome.blob)
         if text is not None:
             places = [one for one in found if one[0] is not SearchTextKind.OUTPUT]
             return [(SearchTextKind.OUTPUT, text), *places]
     return found
 
 
-def _none(_: Entry) -> Iterator[Text]:
+def _list_no_texts(_: Entry) -> Iterator[SearchText]:
     yield from ()
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _list_strings(value: Any) -> Iterator[str]:
     """Every string in builtins, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _strings(key)
-            yield from _strings(item)
+            yield from _list_strings(key)
+            yield from _list_strings(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _strings(item)
+            yield from _list_strings(item)
 
 
-def _unescaped(text: str) -> str:
+def _unescape_json(text: str) -> str:
     """JSON as words: an escaped line break would stick to the word behind it."""
     for escape in ("\\n", "\\t", "\\r", '\\"'):
         text = text.replace(escape, " ")
     return text
 
 
-def _arguments(text: str) -> str:
+def _extract_argument_text(text: str) -> str:
     """The words in a call's arguments; a model may write what is no JSON."""
     try:
-        return "\n".join(_strings(msgspec.json.decode(text)))
+        return "\n".join(_list_strings(msgspec.json.decode(text)))
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return _unescaped(text)
+        return _unescape_json(text)
 
 
-def _calls(calls: Iterable[ToolCall]) -> Iterator[Text]:
+def _list_call_texts(calls: Iterable[ToolCall]) -> Iterator[SearchText]:
     for call in calls:
-        yield SearchTextKind.CALL, f"{call.tool_name}\n{_arguments(call.arguments_json)}"
+        yield (
+            SearchTextKind.CALL,
+            f"{call.tool_name}\n{_extract_argument_text(call.arguments_json)}",
+        )
 
 
-def _said(message: Message) -> Iterator[Text]:
+def _list_prompt_texts(message: Message) -> Iterator[SearchText]:
     yield SearchTextKind.PROMPT, message.content
-    yield from _calls(message.tool_calls)
+    yield from _list_call_texts(message.tool_calls)
 
 
-def texts_of_message(message: Message) -> list[Text]:
+def list_message_texts(message: Message) -> list[SearchText]:
     """The texts of a message as a document holds it; those that are not empty."""
     kinds = {
         "user": SearchTextKind.PROMPT,
@@ -128,41 +131,41 @@ def texts_of_message(message: Message) -> list[Text]:
         "tool": SearchTextKind.OUTPUT,
     }
     kind = kinds.get(message.role, SearchTextKind.OTHER)
-    found = [(kind, message.content), *_calls(message.tool_calls)]
+    found = [(kind, message.content), *_list_call_texts(message.tool_calls)]
     return [(kind, text) for kind, text in found if text.strip()]
 
 
-def _header(entry: facts.ThreadCreated) -> Iterator[Text]:
+def _list_header_texts(entry: facts.ThreadCreated) -> Iterator[SearchText]:
     folders = dict.fromkeys((entry.workspace or "", entry.cwd or ""))
     yield SearchTextKind.PLACE, "\n".join(filter(None, folders))
 
 
-def _git(entry: facts.GitObserved) -> Iterator[Text]:
+def _list_git_texts(entry: facts.GitObserved) -> Iterator[SearchText]:
     names = (entry.branch or "", entry.remote or "", *entry.changed)
     yield SearchTextKind.PLACE, "\n".join(filter(None, names))
     yield SearchTextKind.COMMIT, entry.head or ""
 
 
-def _context(entry: facts.ContextObserved) -> Iterator[Text]:
+def _list_context_texts(entry: facts.ContextObserved) -> Iterator[SearchText]:
     yield SearchTextKind.PLACE, "\n".join(filter(None, (entry.project_name, entry.directory)))
 
 
-def _tags(entry: facts.Tagged) -> Iterator[Text]:
+def _list_tag_texts(entry: facts.Tagged) -> Iterator[SearchText]:
     yield SearchTextKind.TAG, "\n".join(entry.added)
 
 
-def _imported(entry: facts.Imported) -> Iterator[Text]:
+def _list_import_texts(entry: facts.Imported) -> Iterator[SearchText]:
     yield SearchTextKind.OTHER, "\n".join((entry.source, entry.session, *entry.problems))
     yield SearchTextKind.PLACE, entry.path
 
 
-def _completed(entry: events.LlmEvent.Completed) -> Iterator[Text]:
+def _list_answer_texts(entry: events.LlmEvent.Completed) -> Iterator[SearchText]:
     message = entry.response.message
     yield SearchTextKind.ANSWER, message.content
-    yield from _calls(message.tool_calls)
+    yield from _list_call_texts(message.tool_calls)
 
 
-def _result(entry: events.ToolCompleted) -> Iterator[Text]:
+def _list_result_texts(entry: events.ToolCompleted) -> Iterator[SearchText]:
     outcome = entry.outcome
     if isinstance(outcome, ToolExecutionOutcome.Error):
         yield SearchTextKind.OUTPUT, outcome.error.text
@@ -171,102 +174,104 @@ def _result(entry: events.ToolCompleted) -> Iterator[Text]:
     yield SearchTextKind.PLACE, "\n".join(outcome.changed)
 
 
-def _hook(entry: events.PostToolsHookCompleted) -> Iterator[Text]:
+def _list_hook_texts(entry: events.PostToolsHookCompleted) -> Iterator[SearchText]:
     yield SearchTextKind.OTHER, entry.note
     yield SearchTextKind.COMMIT, entry.commit
 
 
-def _decision(entry: events.ApprovalDecided) -> Iterator[Text]:
+def _list_decision_texts(entry: events.ApprovalDecided) -> Iterator[SearchText]:
     if isinstance(entry.decision, Rejected):
         yield SearchTextKind.NOTE, entry.decision.reason
     elif isinstance(entry.decision, Modified):
-        yield SearchTextKind.CALL, _arguments(entry.decision.arguments_json)
+        yield SearchTextKind.CALL, _extract_argument_text(entry.decision.arguments_json)
 
 
-def _rewound(entry: events.Rewound) -> Iterator[Text]:
+def _list_rewind_texts(entry: events.Rewound) -> Iterator[SearchText]:
     if entry.view.compaction is not None:
         yield SearchTextKind.ANSWER, entry.view.compaction.summary
 
 
-def _merged(entry: facts.Merged) -> Iterator[Text]:
+def _list_merge_texts(entry: facts.Merged) -> Iterator[SearchText]:
     for record in entry.records:
-        yield from texts_of(event_of(record))
+        yield from list_texts(encode_branch_event(record))
 
 
-def _command_shown(entry: facts.CommandShown) -> Iterator[Text]:
+def _list_command_texts(entry: facts.CommandShown) -> Iterator[SearchText]:
     if not entry.id:  # else its beginning was recorded, and is found there
         yield SearchTextKind.CALL, entry.command
     yield SearchTextKind.OUTPUT, entry.output
 
 
-def _task_state(entry: StateCompleted) -> Iterator[Text]:
+def _list_task_state_texts(entry: StateCompleted) -> Iterator[SearchText]:
     changes = entry.changes
     written = (changes.last_observation, changes.final_answer, changes.error)
-    yield SearchTextKind.ANSWER, "\n".join(_strings(written))
+    yield SearchTextKind.ANSWER, "\n".join(_list_strings(written))
     if isinstance(changes.extra, dict):
-        yield SearchTextKind.NOTE, "\n".join(_strings(changes.extra))
+        yield SearchTextKind.NOTE, "\n".join(_list_strings(changes.extra))
     told = (text for line in entry.logged for text in (line.event, line.data))
     yield SearchTextKind.OTHER, "\n".join(filter(None, (*entry.notes, *told)))
 
 
-_TEXTS: Final[Mapping[type, Callable[[Any], Iterable[Text]]]] = MappingProxyType(
+_TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = MappingProxyType(
     {
-        facts.ThreadCreated: _header,
-        facts.Configured: _none,
-        facts.GitObserved: _git,
-        facts.InputQueued: lambda entry: _said(entry.message),
-        facts.InputWithdrawn: _none,
+        facts.ThreadCreated: _list_header_texts,
+        facts.Configured: _list_no_texts,
+        facts.GitObserved: _list_git_texts,
+        facts.InputQueued: lambda entry: _list_prompt_texts(entry.message),
+        facts.InputWithdrawn: _list_no_texts,
         facts.CommandBegun: lambda entry: [
             (SearchTextKind.CALL, entry.command),
             (SearchTextKind.PLACE, entry.folder),
         ],
-        facts.CommandShown: _command_shown,
+        facts.CommandShown: _list_command_texts,
         facts.Recovered: lambda entry: [(SearchTextKind.OTHER, entry.note)],
-        facts.Granted: _none,
-        facts.KindGranted: _none,
-        facts.Revoked: _none,
-        facts.ChildStarted: _none,
+        facts.Granted: _list_no_texts,
+        facts.KindGranted: _list_no_texts,
+        facts.Revoked: _list_no_texts,
+        facts.ChildStarted: _list_no_texts,
         facts.TaskEnded: lambda entry: [(SearchTextKind.OTHER, entry.error)],
-        facts.ContextObserved: _context,
+        facts.ContextObserved: _list_context_texts,
         facts.FilesSaved: lambda entry: [(SearchTextKind.PLACE, "\n".join(entry.skipped))],
         facts.FilesNotSaved: lambda entry: [(SearchTextKind.OTHER, entry.why)],
         facts.Renamed: lambda entry: [(SearchTextKind.TITLE, entry.title)],
-        facts.Tagged: _tags,
-        facts.Pinned: _none,
+        facts.Tagged: _list_tag_texts,
+        facts.Pinned: _list_no_texts,
         facts.Annotated: lambda entry: [(SearchTextKind.NOTE, entry.text)],
-        facts.ExtraSet: lambda entry: [(SearchTextKind.NOTE, "\n".join(_strings(entry.extra)))],
-        facts.Trashed: _none,
-        facts.Restored: _none,
-        facts.Scrubbed: _none,
-        facts.Shared: _none,
-        facts.PrivacySet: _none,
-        facts.Merged: _merged,
-        facts.TakenOver: _none,
-        facts.Imported: _imported,
-        facts.Foreign: lambda entry: [(SearchTextKind.OTHER, _unescaped(entry.text))],
-        events.UserInput: lambda entry: _said(entry.message),
-        events.Steered: lambda entry: _said(entry.message),
-        events.LlmEvent.Completed: _completed,
+        facts.ExtraSet: lambda entry: [
+            (SearchTextKind.NOTE, "\n".join(_list_strings(entry.extra)))
+        ],
+        facts.Trashed: _list_no_texts,
+        facts.Restored: _list_no_texts,
+        facts.Scrubbed: _list_no_texts,
+        facts.Shared: _list_no_texts,
+        facts.PrivacySet: _list_no_texts,
+        facts.Merged: _list_merge_texts,
+        facts.TakenOver: _list_no_texts,
+        facts.Imported: _list_import_texts,
+        facts.Foreign: lambda entry: [(SearchTextKind.OTHER, _unescape_json(entry.text))],
+        events.UserInput: lambda entry: _list_prompt_texts(entry.message),
+        events.Steered: lambda entry: _list_prompt_texts(entry.message),
+        events.LlmEvent.Completed: _list_answer_texts,
         events.LlmEvent.Error: lambda entry: [(SearchTextKind.OTHER, entry.error.text)],
-        events.ToolStarted: _none,
-        events.ToolUncertain: _none,
-        events.ToolCompleted: _result,
-        events.PostToolsHookCompleted: _hook,
-        events.ApprovalDecided: _decision,
+        events.ToolStarted: _list_no_texts,
+        events.ToolUncertain: _list_no_texts,
+        events.ToolCompleted: _list_result_texts,
+        events.PostToolsHookCompleted: _list_hook_texts,
+        events.ApprovalDecided: _list_decision_texts,
         events.CompactionRequested: lambda entry: [(SearchTextKind.NOTE, entry.focus)],
         events.Compacted: lambda entry: [(SearchTextKind.ANSWER, entry.summary)],
         events.CompactionFailed: lambda entry: [(SearchTextKind.OTHER, entry.error.text)],
-        events.Rewound: _rewound,
-        events.RetryTimeoutFired: _none,
+        events.Rewound: _list_rewind_texts,
+        events.RetryTimeoutFired: _list_no_texts,
         events.CancelRequested: lambda entry: [
             (SearchTextKind.ANSWER, entry.partial_text),
             (SearchTextKind.OTHER, entry.reason),
         ],
         TaskGiven: lambda entry: [(SearchTextKind.PROMPT, entry.task)],
-        StateCompleted: _task_state,
-        StateFailed: _none,
-        TimeRanOut: _none,
-        TaskResumed: _none,
+        StateCompleted: _list_task_state_texts,
+        StateFailed: _list_no_texts,
+        TimeRanOut: _list_no_texts,
+        TaskResumed: _list_no_texts,
     }
 )
 """Of every entry. Not the same for all threads: system prompts, tools, variables are left out."""

@@ -14,17 +14,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from treadle.core.append_list import AppendList
 from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
-from treadle.core.log import Log
 from treadle.core.messages import Message
 from treadle.core.task.machine import TaskState
 from treadle.core.task.memory import History, HistoryEntry
 from treadle.core.task.trace import Trace, TraceEntry
 from treadle.thread.chat_state import restore_conversation, restore_state
 from treadle.thread.codec import UnknownEntryError
+from treadle.thread.document import GitFields, Thread, ThreadMetadata
 from treadle.thread.facts import (
     FORMAT_VERSION,
     ContextObserved,
@@ -34,9 +35,8 @@ from treadle.thread.facts import (
     Visibility,
 )
 from treadle.thread.fold import CHAT, ThreadFold
-from treadle.thread.model import GitFields, Thread, ThreadMetadata
 from treadle.thread.record import Head
-from treadle.thread.undelivered_input import Ran, Unheard, Waiting
+from treadle.thread.undelivered_input import QueuedMessage, UndeliveredInput, UserCommand
 
 _CHECKSUM: Final = b',\n  "checksum": "'
 _SEAL_SIZE: Final = len(_CHECKSUM) + 64 + len(b'"\n}\n')
@@ -74,12 +74,12 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     merging: tuple[Message, ...] = ()
     steering: tuple[int, ...] = ()
     """The places in `queued` of what steers."""
-    commands: tuple[Ran, ...] = ()
+    commands: tuple[UserCommand, ...] = ()
     """Those that the next message tells of."""
 
 
 def _to_plain(value: Any) -> Any:
-    if isinstance(value, Log):
+    if isinstance(value, AppendList):
         return list(value)
     if isinstance(value, Mapping):
         return dict(value)
@@ -114,22 +114,22 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         turn_steps=fold.turn_steps,
         turn_usage=fold.turn_usage,
         children=fold.children,
-        task=_without_transcript(fold.state) if isinstance(fold.state, TaskState) else None,
+        task=_drop_transcript(fold.state) if isinstance(fold.state, TaskState) else None,
         metadata=fold.metadata,
         is_named_by_person=fold.is_named_by_person,
         context=fold.context,
         files=fold.files,
         visibility=fold.visibility,
-        merging=fold.merging,
-        steering=tuple(nth for nth, one in enumerate(fold.unheard.waiting) if one.steers),
-        commands=fold.unheard.commands,
+        merging=fold.joining_messages,
+        steering=tuple(nth for nth, one in enumerate(fold.undelivered.queued) if one.steers),
+        commands=fold.undelivered.commands,
     )
     body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
     return sealed + _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n'
 
 
-def _without_transcript(state: TaskState) -> TaskState:
+def _drop_transcript(state: TaskState) -> TaskState:
     return replace(state, memory=replace(state.memory, transcript=Conversation()))
 
 
@@ -172,8 +172,8 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.provider = snapshot.provider
     fold.git = GitFields(**{name: getattr(thread, name) for name in asdict(GitFields())})
     fold.observed = snapshot.observed
-    fold.unheard = Unheard(
-        [Waiting(one, nth in snapshot.steering) for nth, one in enumerate(snapshot.queued)],
+    fold.undelivered = UndeliveredInput(
+        [QueuedMessage(one, nth in snapshot.steering) for nth, one in enumerate(snapshot.queued)],
         snapshot.commands,
     )
     fold.usage = thread.usage
@@ -186,6 +186,6 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.imported_from, fold.is_trashed = thread.imported_from, thread.is_trashed
     fold.is_private = thread.is_private
     fold.is_shared_with_support = thread.is_shared_with_support
-    fold.visibility, fold.merging = snapshot.visibility, snapshot.merging
+    fold.visibility, fold.joining_messages = snapshot.visibility, snapshot.merging
     fold.resume(snapshot.config, state)
     return fold

@@ -6,7 +6,7 @@ from treadle.core.chat.machine import ConversationMachine
 from treadle.core.config import AgentConfig
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolExecutionStatus
-from treadle.thread.model import AgentStateSnapshot, PendingToolCall
+from treadle.thread.document import AgentStateSnapshot, PendingToolCall
 
 
 def snapshot_task(machine: TaskMachine, kind: str) -> AgentStateSnapshot:
@@ -19,12 +19,14 @@ def snapshot_task(machine: TaskMachine, kind: str) -> AgentStateSnapshot:
     waiting = [PendingToolCall(one.call.id, one.call.tool_name) for one in machine.questions]
     return AgentStateSnapshot(
         kind,
-        last_error=machine.gave_up.text if machine.gave_up else machine.memory.error,
+        last_error=machine.suspension_error.text
+        if machine.suspension_error
+        else machine.memory.error,
         pending_tool_calls=(*pending, *waiting),
     )
 
 
-def model_of(machine: ConversationMachine | TaskMachine, config: AgentConfig) -> str:
+def get_model_name(machine: ConversationMachine | TaskMachine, config: AgentConfig) -> str:
     """The model that answers with this configuration: a task may have one for its kind."""
     if isinstance(machine, TaskMachine):
         return machine.with_config(config).model_name

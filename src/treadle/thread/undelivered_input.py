@@ -19,11 +19,11 @@ COMMANDS_HEAD: Final = "\n\n[Before saying this, the person ran commands themsel
 """Stands in a message between what a person said and the commands they ran."""
 
 
-Ran: TypeAlias = CommandBegun | CommandShown
+UserCommand: TypeAlias = CommandBegun | CommandShown
 """A command of a person: how it ended, or, where that is not known, that it began."""
 
 
-class Waiting(Struct, frozen=True, omit_defaults=True):
+class QueuedMessage(Struct, frozen=True, omit_defaults=True):
     """A message that waits to be heard: when the turn is over, or before the next request.
 
     One that `steers` is heard before the next request of the turn during which it was said; if none
@@ -34,11 +34,11 @@ class Waiting(Struct, frozen=True, omit_defaults=True):
     steers: bool = False
 
 
-class Unheard:
+class UndeliveredInput:
     """The messages that wait, oldest first, and the commands that the next message tells of.
 
     Args:
-        waiting: what waits already.
+        queued: what waits already.
         commands: what the next message tells of already.
 
     Each change costs the same, however much waits.
@@ -46,38 +46,40 @@ class Unheard:
 
     __slots__ = ("_next", "_steering", "_waiting", "commands")
 
-    def __init__(self, waiting: Iterable[Waiting] = (), commands: Iterable[Ran] = ()) -> None:
+    def __init__(
+        self, queued: Iterable[QueuedMessage] = (), commands: Iterable[UserCommand] = ()
+    ) -> None:
         self._waiting: OrderedDict[int, Message] = OrderedDict()
         self._steering: deque[int] = deque()
         """Which of them steer, oldest first."""
         self._next = 0
-        for one in waiting:
+        for one in queued:
             self.add(one.message, steers=one.steers)
         self.commands = tuple(commands)
 
     @property
-    def waiting(self) -> tuple[Waiting, ...]:
+    def queued(self) -> tuple[QueuedMessage, ...]:
         """All that waits; costs time in proportion to it."""
         steering = set(self._steering)
-        return tuple(Waiting(one, key in steering) for key, one in self._waiting.items())
+        return tuple(QueuedMessage(one, key in steering) for key, one in self._waiting.items())
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Unheard):
+        if not isinstance(other, UndeliveredInput):
             return NotImplemented
-        return (self.waiting, self.commands) == (other.waiting, other.commands)
+        return (self.queued, self.commands) == (other.queued, other.commands)
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     @property
-    def first(self) -> Message | None:
+    def next_prompt(self) -> Message | None:
         """What is heard next when the turn is over."""
         return next(iter(self._waiting.values()), None)
 
     @property
-    def steering(self) -> Message | None:
+    def next_steering(self) -> Message | None:
         """What is heard before the next request."""
         return self._waiting[self._steering[0]] if self._steering else None
 
@@ -89,11 +91,11 @@ class Unheard:
         self._next += 1
 
     @property
-    def begun(self) -> tuple[CommandBegun, ...]:
+    def unfinished_commands(self) -> tuple[CommandBegun, ...]:
         """The commands of which it is not known how they ended."""
         return tuple(one for one in self.commands if isinstance(one, CommandBegun))
 
-    def show(self, command: Ran) -> None:
+    def add_command(self, command: UserCommand) -> None:
         """The next message tells of this command too; its end stands for its beginning."""
         same = [one for one in self.commands if command.id and one.id == command.id]
         if isinstance(command, CommandBegun) and same:
@@ -101,30 +103,32 @@ class Unheard:
         kept = (one for one in self.commands if one not in same)
         self.commands = (*kept, command)[-COMMAND_COUNT_MAX:]
 
-    def join(self, ended: Iterable[CommandShown], untold: Iterable[Ran]) -> None:
+    def merge_commands(
+        self, ended: Iterable[CommandShown], undelivered: Iterable[UserCommand]
+    ) -> None:
         """What another branch knows: how some ended, and those that no message told of there."""
-        begun = {one.id for one in self.begun}
-        for command in (*(one for one in ended if one.id in begun), *untold):
-            self.show(command)
+        begun = {one.id for one in self.unfinished_commands}
+        for command in (*(one for one in ended if one.id in begun), *undelivered):
+            self.add_command(command)
 
-    def withdraw(self) -> None:
+    def withdraw_newest(self) -> None:
         """The newest is taken back."""
         if self._waiting:
             key, _ = self._waiting.popitem()
             if self._steering and self._steering[-1] == key:
                 self._steering.pop()
 
-    def heard_first(self, message: Message, *, was_queued: bool) -> None:
+    def deliver_prompt(self, message: Message, *, was_queued: bool) -> None:
         """A turn has begun with a message: it was the oldest, if it says so or is the same.
 
         What was to steer an earlier turn and came too late steers none: it waits for its own.
         """
         self.commands = ()
         self._steering.clear()
-        if self._waiting and (was_queued or self.first == message):
+        if self._waiting and (was_queued or self.next_prompt == message):
             self._waiting.popitem(last=False)
 
-    def heard_steering(self) -> None:
+    def deliver_steering(self) -> None:
         """The oldest message that steers was heard."""
         self.commands = ()
         if self._steering:
@@ -137,7 +141,7 @@ class Unheard:
         self.commands = ()
 
 
-def told_with(commands: Iterable[Ran], message: Message) -> Message:
+def append_commands(commands: Iterable[UserCommand], message: Message) -> Message:
     """What the model is told: the message, and behind it the commands that a person ran.
 
     The person's own words come first, so that titles, lists and searches show them. Each command
@@ -145,19 +149,19 @@ def told_with(commands: Iterable[Ran], message: Message) -> Message:
     printed follows; `[no output]` says that it printed nothing. Of one whose end is not known, that
     is said instead.
     """
-    told = [_told(command) for command in commands]
+    told = [_format_command(command) for command in commands]
     if not told:
         return message
     return replace(message, content="".join((message.content, COMMANDS_HEAD, *told)))
 
 
-def _told(shown: Ran) -> str:
-    if isinstance(shown, CommandBegun):
-        return f"\n$ {shown.command}\n[it had begun; whether and how it ended is not known]"
-    failed = f"\n[exit code {shown.exit_code}]" if shown.exit_code else ""
-    return f"\n$ {shown.command}\n{shown.output.rstrip() or '[no output]'}{failed}"
+def _format_command(command: UserCommand) -> str:
+    if isinstance(command, CommandBegun):
+        return f"\n$ {command.command}\n[it had begun; whether and how it ended is not known]"
+    failed = f"\n[exit code {command.exit_code}]" if command.exit_code else ""
+    return f"\n$ {command.command}\n{command.output.rstrip() or '[no output]'}{failed}"
 
 
-def words_alone(content: str) -> str:
+def strip_commands(content: str) -> str:
     """What a person said of a message, without the commands that they ran before."""
     return content.partition(COMMANDS_HEAD)[0]

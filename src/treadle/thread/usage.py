@@ -19,8 +19,8 @@ from treadle.core.events import (
 )
 from treadle.core.llm import Usage
 from treadle.core.task.events import StateCompleted, StateFailed, TaskGiven
-from treadle.thread.branches import entries_of
-from treadle.thread.codec import Entry, usage_of
+from treadle.thread.branches import decode_merged_entries
+from treadle.thread.codec import Entry, get_usage
 from treadle.thread.facts import Configured, Merged, Renamed
 
 MERGED: Final = "merged"
@@ -42,7 +42,7 @@ _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
 )
 
 
-class Spent(Struct, frozen=True):
+class UsageEntry(Struct, frozen=True):
     """What one request to a model used, or all those of a branch that was merged.
 
     `seq` and `at` are those of the record, `turn` counts from 1, `purpose` says what for, `model`
@@ -57,7 +57,7 @@ class Spent(Struct, frozen=True):
     usage: Usage
 
 
-def spending(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[Spent]:
+def list_usage(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[UsageEntry]:
     """Each use of a model, in order.
 
     Args:
@@ -71,28 +71,28 @@ def spending(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[Spent]:
         elif isinstance(entry, Configured):
             settings = entry.config
         else:
-            usage = _merged(entry) if isinstance(entry, Merged) else usage_of(entry)
+            usage = _sum_merged_usage(entry) if isinstance(entry, Merged) else get_usage(entry)
             chosen = choose_model(task.config.models, task.task_type) or settings.model_name
             chosen = "" if isinstance(entry, Merged) else chosen
             by = getattr(entry, "model", "") or chosen
             if usage is not None:
-                yield Spent(seq, at, turn, _purpose(entry), by, usage)
+                yield UsageEntry(seq, at, turn, _find_purpose(entry), by, usage)
 
 
-def _merged(entry: Merged) -> Usage | None:
+def _sum_merged_usage(entry: Merged) -> Usage | None:
     """All that was used on the other branch, titles too; `None` if nothing was."""
-    used = sum((usage_of(one) or Usage() for one in entries_of(entry)), Usage())
+    used = sum((get_usage(one) or Usage() for one in decode_merged_entries(entry)), Usage())
     return None if used == Usage() else used
 
 
-def _purpose(entry: Entry) -> str:
+def _find_purpose(entry: Entry) -> str:
     for kind, purpose in _PURPOSES.items():
         if isinstance(entry, kind):
             return purpose
     return ""
 
 
-def by_turn(spent: Iterable[Spent]) -> dict[int, Usage]:
+def sum_usage_by_turn(spent: Iterable[UsageEntry]) -> dict[int, Usage]:
     """The sum of each turn that used something, without what was merged: no turn used it."""
     sums: dict[int, Usage] = {}
     for one in spent:

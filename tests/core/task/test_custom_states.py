@@ -34,9 +34,9 @@ from treadle.core.events import PostToolsHookCompleted
 from treadle.core.llm import Usage
 from treadle.core.task.events import (
     CustomState,
-    Logged,
     StateFailed,
     TimeRanOut,
+    TraceLine,
 )
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.errors import InvalidTransition, OwnershipViolation
@@ -77,7 +77,7 @@ def test_what_it_wrote_logged_and_used_is_in_memory_afterwards() -> None:
         "Accepted",
         final_answer="Forty-two, and nothing else.",
         extra={"looked": True},
-        logged=(Logged("REVIEWED", "twice"),),
+        logged=(TraceLine("REVIEWED", "twice"),),
         usage=Usage(5, 6),
     )
     does(machine, event)
@@ -92,7 +92,7 @@ def test_what_it_wrote_logged_and_used_is_in_memory_afterwards() -> None:
 
 def test_a_line_that_names_a_state_is_of_that_state_in_the_trace() -> None:
     machine = reviewing()
-    lines = (Logged("SEEN", "one"), Logged("SEEN", "two", "Elsewhere"))
+    lines = (TraceLine("SEEN", "one"), TraceLine("SEEN", "two", "Elsewhere"))
     does(machine, ended("Accepted", logged=lines))
     found = [(entry.state, entry.data) for entry in machine.memory.trace if entry.event == "SEEN"]
     assert found == [("Review", "one"), ("Elsewhere", "two")]
@@ -129,19 +129,19 @@ def test_extra_is_a_plain_value_from_the_first_time_on() -> None:
 def test_an_event_that_the_table_lacks_raises_and_nothing_has_moved() -> None:
     machine = reviewing()
     before = machine.state
-    for act in (machine.check, machine.handle_event):
+    for act in (machine.check_completed_state, machine.handle_event):
         with pytest.raises(InvalidTransition) as caught:
             act(ended("Perhaps"))
         assert (caught.value.state, caught.value.event) == ("Review", "Perhaps")
         assert machine.state is before
-    assert machine.check(ended("Accepted")) is None  # type: ignore[func-returns-value]
+    assert machine.check_completed_state(ended("Accepted")) is None  # type: ignore[func-returns-value]
     assert machine.state is before
 
 
 def test_a_field_that_the_state_does_not_own_raises_and_nothing_has_moved() -> None:
     machine = reviewing("extra")
     before = machine.state
-    for act in (machine.check, machine.handle_event):
+    for act in (machine.check_completed_state, machine.handle_event):
         with pytest.raises(OwnershipViolation, match="final_answer"):
             act(ended("Accepted", final_answer="mine"))
         assert machine.state is before
@@ -150,7 +150,7 @@ def test_a_field_that_the_state_does_not_own_raises_and_nothing_has_moved() -> N
 def test_a_handler_that_fails_may_say_why_without_owning_the_error() -> None:
     machine = reviewing()
     event = ended("FatalError", error="the handler of Review failed: KeyError")
-    machine.check(event)
+    machine.check_completed_state(event)
     assert machine.handle_event(event) == WAIT
     assert (machine.state_name, machine.memory.error) == ("Error", event.changes.error)
 

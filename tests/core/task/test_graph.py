@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from case_tables import for_every_row
 from treadle.core.task.events import WRITABLE, CustomState, Graph
-from treadle.core.task.graph import build_graph_table, check_graph, draw_task
+from treadle.core.task.graph import build_graph_table, check_graph, draw_task_machine
 from treadle.core.task.table import (
     DEFAULT_ROWS,
     Event,
@@ -76,7 +76,7 @@ def test_built_in_states_may_be_left_behind() -> None:
     rows = (("Idle", "Start", "Mine"), ("Mine", "Over", "Archived"))
     table = check_graph(graph("Mine", rows=rows, terminal=("Archived",)))
     assert table.is_terminal("Archived")
-    assert "Archived --> [*]" in draw_task(table)
+    assert "Archived --> [*]" in draw_task_machine(table)
 
 
 def test_a_state_may_end_by_failing_if_the_graph_says_so() -> None:
@@ -187,7 +187,7 @@ def test_what_cannot_run_is_refused_by_name_and_drawn(given: Graph, message: str
     assert "\n" not in error.message
     head, _, drawn = error.hint.partition("\n")
     assert head == "this is the graph, for Mermaid:"
-    assert drawn == draw_task(build_graph_table(given))
+    assert drawn == draw_task_machine(build_graph_table(given))
     assert drawn.startswith("stateDiagram-v2\n")
 
 
@@ -241,7 +241,7 @@ def pictured(text: str) -> set[tuple[str, str, str]]:
 def test_every_row_of_a_task_table_is_drawn_once_and_nothing_else_is() -> None:
     named = graph("Needs review", rows=tuple((a, e, b) for a, e, b in _named_review()))
     for table in (build_transition_table(), check_graph(named)):
-        assert pictured(draw_task(table)) == set(table.rows)
+        assert pictured(draw_task_machine(table)) == set(table.rows)
 
 
 def _named_review() -> Iterator[tuple[str, str, str]]:
@@ -254,7 +254,7 @@ def _named_review() -> Iterator[tuple[str, str, str]]:
 
 
 def test_a_task_machine_is_drawn_from_idle_to_its_terminal_states() -> None:
-    lines = draw_task(build_transition_table()).splitlines()
+    lines = draw_task_machine(build_transition_table()).splitlines()
     assert [line.strip() for line in lines if "[*]" in line] == [
         "[*] --> Idle",
         "Done --> [*]",
@@ -263,7 +263,7 @@ def test_a_task_machine_is_drawn_from_idle_to_its_terminal_states() -> None:
 
 
 def test_even_a_table_without_rows_can_be_drawn() -> None:
-    assert "[*] --> Idle" in draw_task(TransitionTable([]))
+    assert "[*] --> Idle" in draw_task_machine(TransitionTable([]))
 
 
 NAMES = st.sampled_from(

@@ -17,7 +17,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import Message
 from treadle.core.task.events import AgentConfig, Graph
-from treadle.core.task.handler import Handler, HandlerContext, Result
+from treadle.core.task.handler import Handler, HandlerContext, StateResult
 from treadle.core.task.memory import (
     FIELDS,
     OWNERS,
@@ -94,7 +94,7 @@ BUSY: Final = [state for state in State if not state.is_terminal()]
 def changing(field: str, value: Any) -> Handler:
     """A handler that writes one field when something happens, and waits."""
 
-    def on(memory: AgentMemory, _: Any, __: HandlerContext) -> Result:
+    def on(memory: AgentMemory, _: Any, __: HandlerContext) -> StateResult:
         return replace(memory, **{field: value}), WAIT
 
     return Handler(lambda memory, _: (memory, WAIT), on)

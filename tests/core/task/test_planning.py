@@ -209,7 +209,7 @@ def test_retries_are_counted_until_an_answer_comes() -> None:
     assert machine.handle_event(broken()) == WAIT
     assert machine.state_name == "Planning"
     assert (machine.is_at_rest, machine.retry, machine.obligations()) == (True, None, WAIT)
-    assert machine.gave_up == broken().error
+    assert machine.suspension_error == broken().error
     assert logged(machine)[-1] == "LLM_ERROR"
 
 
@@ -220,9 +220,9 @@ def test_a_task_that_no_model_answers_goes_on_when_it_is_resumed() -> None:
         for _ in range(3):
             does(machine, broken(), RetryTimeoutFired())
         does(machine, broken())
-        assert machine.gave_up is not None
+        assert machine.suspension_error is not None
         assert machine.handle_event(TaskResumed("")) == first
-        assert (machine.gave_up, machine.is_at_rest) == (None, False)
+        assert (machine.suspension_error, machine.is_at_rest) == (None, False)
     does(machine, says(ANSWER))
     assert machine.state_name == "Done"
 
@@ -231,7 +231,7 @@ def test_a_provider_that_asks_for_more_patience_than_anybody_has_does_not_end_th
     machine = agent()
     machine.handle_event(broken(retry_after_s=3600.0))
     assert machine.state_name == "Planning"
-    assert machine.gave_up is not None
+    assert machine.suspension_error is not None
 
 
 def test_an_answer_begins_the_count_of_retries_anew() -> None:

@@ -18,7 +18,7 @@ from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.task.events import TimeRanOut
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import SUMMARY, HistoryEntry
-from treadle.core.task.reflection import DIGEST_LENGTH_MAX, digest
+from treadle.core.task.reflecting_state import DIGEST_LENGTH_MAX, make_digest
 
 
 def worked(steps: int, **rest: object) -> TaskMachine:
@@ -76,7 +76,7 @@ def test_a_digest_is_bounded_and_counts_what_it_leaves_out() -> None:
     for number in range(1, 201):
         entry = HistoryEntry(number, call(), f"SUCCESS: {'long ' * 100}", True)
         earlier = HistoryEntry(number - 1, call("", SUMMARY), text, True)
-        text = digest([earlier, entry] if text else [entry])
+        text = make_digest([earlier, entry] if text else [entry])
         assert len(text) <= DIGEST_LENGTH_MAX
     head, *lines = text.splitlines()
     assert head == f"... {200 - len(lines)} earlier calls"
@@ -86,7 +86,7 @@ def test_a_digest_is_bounded_and_counts_what_it_leaves_out() -> None:
 
 def test_a_line_of_a_digest_is_one_line_however_the_result_looked() -> None:
     entry = HistoryEntry(3, call("a", "look", '{"x":\n"1"}'), "SUCCESS: one\n... 7\ttwo", True)
-    assert digest([entry]) == 'step 3: look {"x": "1"} -> SUCCESS: one ... 7 two'
+    assert make_digest([entry]) == 'step 3: look {"x": "1"} -> SUCCESS: one ... 7 two'
 
 
 def test_the_interval_says_how_much_stays() -> None:

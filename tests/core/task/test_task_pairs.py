@@ -96,7 +96,7 @@ def test_whatever_happens_no_call_runs_without_the_yes_it_needs_and_no_id_runs_t
             assert ended.isdisjoint(call.id for call in action.calls)
             for call, status in machine.round:
                 if isinstance(status, ToolExecutionStatus.Pending) and status.approved is UNSET:
-                    assert machine.config.question_about(call, None) is None
+                    assert machine.config.make_question(call, None) is None
         open_ids = {call.id for call, _ in machine.round}
 
 

@@ -122,7 +122,7 @@ def _responses_assembler(request: LlmRequest) -> Assembler:
 
 
 def _anthropic_body(request: LlmRequest) -> dict[str, Any]:
-    return anthropic_request.parameters_of(request, "anthropic", ModelTraits())
+    return anthropic_request.make_message_parameters(request, "anthropic", ModelTraits())
 
 
 def _chat_body(request: LlmRequest) -> dict[str, Any]:
@@ -131,7 +131,9 @@ def _chat_body(request: LlmRequest) -> dict[str, Any]:
 
 
 def _responses_body(request: LlmRequest) -> dict[str, Any]:
-    return openai_responses_request.parameters_of(request, MODEL, "openai:model-1", ModelTraits())
+    return openai_responses_request.make_response_parameters(
+        request, MODEL, "openai:model-1", ModelTraits()
+    )
 
 
 FORMATS: Final = {

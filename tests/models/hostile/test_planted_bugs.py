@@ -19,9 +19,9 @@ from treadle.models.anthropic import provider as anthropic
 from treadle.models.anthropic import request as anthropic_request
 from treadle.models.anthropic import stream as anthropic_stream
 from treadle.models.anthropic.stream import AnthropicAssembler
-from treadle.models.layout import Draft
+from treadle.models.layout import MessageBuilder
 from treadle.models.openai import chat as openai_chat
-from treadle.models.openai import chat_stream as openai_chat_stream
+from treadle.models.openai import chat_values as openai_chat_values
 from treadle.models.openai import responses as openai_responses
 from treadle.models.openai import responses_stream as openai_responses_stream
 from treadle.models.openai.chat_stream import ChatAssembler
@@ -46,12 +46,12 @@ def end_marker_is_ignored(patch: Patch) -> None:
 
 
 def calls_that_were_cut_get_empty_arguments(patch: Patch) -> None:
-    right = Draft.end
+    right = MessageBuilder.end
 
     def wrong(self: Any, *, is_cut: bool = False) -> Any:
         return right(self, is_cut=is_cut and False)
 
-    patch.setattr(Draft, "end", wrong)
+    patch.setattr(MessageBuilder, "end", wrong)
 
 
 def error_objects_are_ignored(patch: Patch) -> None:
@@ -66,35 +66,35 @@ def error_objects_are_ignored(patch: Patch) -> None:
 
 
 def ids_that_are_taken_are_kept(patch: Patch) -> None:
-    right = Draft.open_call
+    right = MessageBuilder.open_call
 
     def wrong(self: Any, key: Any, call_id: str, name: str) -> Any:
         self._ids.clear()
         return right(self, key, call_id, name)
 
-    patch.setattr(Draft, "open_call", wrong)
+    patch.setattr(MessageBuilder, "open_call", wrong)
 
 
 def halves_of_surrogates_are_kept(patch: Patch) -> None:
-    patch.setattr(layout, "clean", lambda value: value)
+    patch.setattr(layout, "replace_surrogates", lambda value: value)
 
 
 def usage_is_believed(patch: Patch) -> None:
     def wrong(numbers: Any, name: str, limit: int = 0) -> Any:
         return numbers.get(name) if isinstance(numbers, dict) else None
 
-    for module in (anthropic_stream, openai_chat_stream, openai_responses_stream):
-        patch.setattr(module, "token_count", wrong)
+    for module in (anthropic_stream, openai_chat_values, openai_responses_stream):
+        patch.setattr(module, "get_token_count", wrong)
 
 
 def blocks_change_their_order(patch: Patch) -> None:
-    right = Draft.message
+    right = MessageBuilder.build_message
 
     def wrong(self: Any) -> Any:
         self._blocks = dict(reversed(self._blocks.items()))
         return right(self)
 
-    patch.setattr(Draft, "message", wrong)
+    patch.setattr(MessageBuilder, "build_message", wrong)
 
 
 def arguments_go_back_as_they_came(patch: Patch) -> None:
@@ -109,14 +109,14 @@ def lines_have_no_bound(patch: Patch) -> None:
 
 
 def empty_lines_of_data_are_not_counted(patch: Patch) -> None:
-    right = sse.SseDecoder._take
+    right = sse.SseDecoder._handle_line
 
     def wrong(self: Any, line: bytes) -> Any:
         event = right(self, line)
         self._size = sum(map(len, self._data[-1:]))
         return event
 
-    patch.setattr(sse.SseDecoder, "_take", wrong)
+    patch.setattr(sse.SseDecoder, "_handle_line", wrong)
 
 
 def blocks_have_no_bound(patch: Patch) -> None:
@@ -138,9 +138,9 @@ def a_stream_has_two_ends(patch: Patch) -> None:
 def every_request_is_another_one(patch: Patch) -> None:
     count = itertools.count()
     for module, name in (
-        (anthropic, "parameters_of"),
+        (anthropic, "make_message_parameters"),
         (openai_chat, "make_parameters"),
-        (openai_responses, "parameters_of"),
+        (openai_responses, "make_response_parameters"),
     ):
         right = getattr(module, name)
 

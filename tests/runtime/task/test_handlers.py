@@ -19,7 +19,7 @@ from treadle.core.task.memory import AgentMemory, History
 from treadle.core.task.table import Event, State
 from treadle.errors import AgentError, AgentFailed, InvalidTransition, OwnershipViolation
 from treadle.thread.codec import decode_entry
-from treadle.thread.usage import spending
+from treadle.thread.usage import list_usage
 
 
 def nested(memory: AgentMemory) -> tuple[AgentMemory, str]:
@@ -189,7 +189,7 @@ async def test_what_a_handler_used_counts_though_its_outcome_is_refused(
     assert engine.memory.total_usage == Usage(200, 2)
     await close(desk, engine)
     records = desk.store.scan(engine.thread_id).records
-    lines = [*spending((one.seq, one.at, decode_entry(one.event)) for one in records)]
+    lines = [*list_usage((one.seq, one.at, decode_entry(one.event)) for one in records)]
     assert [(line.purpose, line.model) for line in lines] == [
         ("answer", "loom-1"),
         ("failed custom state", "loom-1"),

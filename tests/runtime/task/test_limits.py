@@ -27,7 +27,7 @@ from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as Settings
 from treadle.core.llm import Usage
 from treadle.errors import BudgetExceeded
-from treadle.thread.usage import by_turn, spending
+from treadle.thread.usage import list_usage, sum_usage_by_turn
 
 LOOK: tuple[str, ...] = ("look",)
 
@@ -278,7 +278,7 @@ async def test_the_ledger_and_the_task_count_the_same(desk: Desk, usage: Usage |
     from treadle.thread.codec import decode_entry
 
     records = desk.store.scan(engine.thread_id).records
-    lines = spending((one.seq, one.at, decode_entry(one.event)) for one in records)
-    assert by_turn(lines) == {1: used}
+    lines = list_usage((one.seq, one.at, decode_entry(one.event)) for one in records)
+    assert sum_usage_by_turn(lines) == {1: used}
     if usage is not None:
         assert used.cost_usd == Decimal("0.50")

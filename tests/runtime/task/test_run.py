@@ -27,7 +27,7 @@ from treadle.errors import (
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.builder import AgentBuilder
 from treadle.thread.codec import decode_entry
-from treadle.thread.usage import spending
+from treadle.thread.usage import list_usage
 
 
 async def test_run_gives_the_final_answer_and_the_engine_tells_how(desk: Desk) -> None:
@@ -342,6 +342,6 @@ async def test_the_model_for_this_kind_of_task_is_the_one_that_is_named(desk: De
     assert engine.model_name == "big"
     assert engine._writer.fold.document().model == "big"
     records = desk.store.scan(engine.thread_id).records
-    lines = spending((one.seq, one.at, decode_entry(one.event)) for one in records)
+    lines = list_usage((one.seq, one.at, decode_entry(one.event)) for one in records)
     assert [line.model for line in lines] == ["big"]
     await close(desk, engine)

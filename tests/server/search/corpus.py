@@ -14,8 +14,8 @@ from thread.journals import records_of, write
 from treadle.server import search
 from treadle.server.data import schema
 from treadle.thread.codec import Entry
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import FORMAT_VERSION, ThreadCreated
-from treadle.thread.model import ThreadSummary
 
 EMPTY: Final = ThreadSummary("", 0, at(), at(), None, "waiting_for_user_input", 0)
 
@@ -38,7 +38,7 @@ def add(
         put_row(connection, people, number, owner, summary, len(entries) + 1, columns)
         header = ThreadCreated(FORMAT_VERSION, id_of(number), "chat", "treadle/0.1.0", "/w", "/w")
         records = records_of(write([(header, *entries)])[0])
-        search.index(connection, id_of(number), records)
+        search.index_records(connection, id_of(number), records)
     return id_of(number)
 
 

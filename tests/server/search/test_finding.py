@@ -20,20 +20,20 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SearchHit
 from treadle.core.messages import Message
 from treadle.server import search
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.search import ranking
 from treadle.server.search.query import TEXT_LENGTH_MAX
-from treadle.server.search.ranking import score_of
-from treadle.server.search.tokenizer import cleaned, words_of
+from treadle.server.search.ranking import compute_score
+from treadle.server.search.tokenizer import clean_text, split_words
 from treadle.thread.codec import Entry
+from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread, ThreadMetadata
 from treadle.thread.facts import Annotated, GitObserved, Renamed, Tagged
-from treadle.thread.model import AgentStateSnapshot, ConversationSnapshot, Thread, ThreadMetadata
 from treadle.thread.search_texts import SearchTextKind
 
 
 def hits(people: People, query: str, who: str = "owner", **rest: Any) -> list[SearchHit]:
     with people.reading(who) as context:
-        return list(search.find(context, query, **rest).hits)
+        return list(search.search_threads(context, query, **rest).hits)
 
 
 def found(people: People, query: str, who: str = "owner", **rest: Any) -> list[str]:
@@ -171,9 +171,9 @@ def test_more_texts_come_first_then_newer_threads_then_higher_ids(people: People
 
 
 def test_a_score_never_puts_a_number_of_texts_before_what_they_are() -> None:
-    kinds = sorted({score_of(kind, 1) for kind in SearchTextKind})
+    kinds = sorted({compute_score(kind, 1) for kind in SearchTextKind})
     assert all(low < high - 0.1 for low, high in pairwise(kinds))
-    assert score_of(SearchTextKind.ANSWER, 10**9) < score_of(SearchTextKind.PROMPT, 1)
+    assert compute_score(SearchTextKind.ANSWER, 10**9) < compute_score(SearchTextKind.PROMPT, 1)
 
 
 def test_pages_follow_each_other(people: People) -> None:
@@ -205,10 +205,10 @@ def test_a_snippet_is_short_and_its_ranges_hold_what_was_found(people: People) -
         add(people, number, [said(text)], workspace_root=f"/{number}")
         (hit,) = hits(people, query, workspace=f"/{number}")
         assert len(hit.snippet) < 500
-        wanted = "".join(word for word, _, _ in words_of(query))
+        wanted = "".join(word for word, _, _ in split_words(query))
         assert hit.ranges
         for start, end in hit.ranges:
-            told = "".join(word for word, _, _ in words_of(hit.snippet[start:end]))
+            told = "".join(word for word, _, _ in split_words(hit.snippet[start:end]))
             assert told.startswith(wanted[:64])
 
 
@@ -323,12 +323,12 @@ def test_nothing_of_a_forgotten_thread_is_left_in_the_file(people: People) -> No
     with people.database.write() as db:
         put_row(db, people, 8, "owner", EMPTY, 7, {"kind": "document"})
         search.index_document(db, id_of(8), document("The loom", "qwertzuiop"))
-        search.forget(db, id_of(6))
+        search.erase_texts(db, id_of(6))
     with people.database.write() as db:  # from here on it says nothing, and its words may stay
         search.index_document(db, id_of(8), SILENT)
     with people.database.write() as db:
-        search.forget(db, id_of(8))
-        search.forget(db, id_of(7))
+        search.erase_texts(db, id_of(8))
+        search.erase_texts(db, id_of(7))
     assert found(people, "zyzzyva") == []
     assert found(people, "common3") == [id_of(3)]
     if people.database.dialect == "sqlite":
@@ -346,7 +346,7 @@ def test_records_that_follow_are_found_beside_those_before(people: People) -> No
         write([(said("a"),), (said("b"),), (said("second"), Tagged(("third",)))])[0]
     )
     with people.database.write() as db:
-        search.index(db, id_of(1), records[2:])
+        search.index_records(db, id_of(1), records[2:])
     for query, version in (("first", 2), ("second", 3), ("third", 4)):
         assert [hit.version for hit in hits(people, query)] == [version]
 
@@ -388,10 +388,11 @@ def test_both_databases_tell_the_same_of_the_same_corpus(people: People) -> None
     assert [*_told.values()] == [told] * len(_told)
     for query, one in zip(QUERIES, told, strict=True):
         if query in ("alpha", "日", "naive"):
-            wanted = next(word for word, _, _ in words_of(cleaned(query)))
+            wanted = next(word for word, _, _ in split_words(clean_text(query)))
             counts = [
                 sum(
-                    wanted in [w for w, _, _ in words_of(cleaned(str(msgspec.to_builtins(entry))))]
+                    wanted
+                    in [w for w, _, _ in split_words(clean_text(str(msgspec.to_builtins(entry))))]
                     for entry in entries
                 )
                 for entries in random_entries()

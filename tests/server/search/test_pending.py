@@ -21,10 +21,10 @@ from server.serving import Served
 from treadle.server import search
 from treadle.server.data.database import Database
 from treadle.server.search import pending_texts
-from treadle.server.search.text_index import texts
+from treadle.server.search.text_index import search_texts
 from treadle.server.threads import threads
 from treadle.thread.facts import Scrubbed
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 SECRET = "zyzzyva"
 
@@ -46,13 +46,18 @@ def journal(number: int = 1, *words: str) -> Chain:
 def rows(people: People) -> list[Any]:
     """What the search keeps, in the order of its ids."""
     with people.database.read() as db:
-        columns = (texts.c.thread_id, texts.c.place, texts.c.kind, texts.c.text)
-        return [tuple(row) for row in db.execute(select(*columns).order_by(texts.c.id))]
+        columns = (
+            search_texts.c.thread_id,
+            search_texts.c.place,
+            search_texts.c.kind,
+            search_texts.c.text,
+        )
+        return [tuple(row) for row in db.execute(select(*columns).order_by(search_texts.c.id))]
 
 
 def hits(people: People, query: str) -> list[str]:
     with people.reading() as context:
-        return [hit.thread.summary.id for hit in search.find(context, query).hits]
+        return [hit.thread.summary.id for hit in search.search_threads(context, query).hits]
 
 
 def scrubbed(one: Chain) -> Chain:
@@ -72,8 +77,8 @@ def test_what_is_taken_in_later_is_what_would_have_been_with_the_push(people: Pe
     for one in made:
         own = [row for row in later if row[0] == one.thread]
         with people.database.write() as db:
-            search.forget(db, one.thread)
-            search.index(db, one.thread, scan(one.data).records)
+            search.erase_texts(db, one.thread)
+            search.index_records(db, one.thread, scan_journal(one.data).records)
         assert own == [row for row in rows(people) if row[0] == one.thread] != []
     assert index_all(people.database) == 0
 
@@ -88,7 +93,7 @@ def test_a_long_push_is_taken_in_by_pieces(people: People, monkeypatch: pytest.M
     send(people, journal(2, *words), journal(2, *words).upto(9).mark)
     assert index_all(people.database) > 4
     with people.database.write() as db:
-        search.forget(db, thread_id(2))
+        search.erase_texts(db, thread_id(2))
     assert [hits(people, word) for word in words] == [[one.thread]] * len(words)
     places = [row[1] for row in rows(people)]
     assert places == sorted(set(places))
@@ -104,10 +109,10 @@ def test_who_finds_another_at_work_takes_what_is_free_and_keeps_the_order(
     send(people, one, one.upto(3).mark)
     send(people, other)
     with people.database.write() as first:
-        assert search.index_some(first)
+        assert search.index_oldest_pending(first)
         monkeypatch.setattr(pending_texts, "ROW_COUNT", 10)
-        assert people.database.run(search.index_some, is_write=True)
-        assert not people.database.run(search.index_some, is_write=True)
+        assert people.database.run(search.index_oldest_pending, is_write=True)
+        assert not people.database.run(search.index_oldest_pending, is_write=True)
         assert {row[0] for row in rows(people)} == {other.thread}
     index_all(people.database)
     places = [row[1] for row in rows(people) if row[0] == one.thread]
@@ -122,11 +127,11 @@ def test_a_scrub_takes_with_it_what_is_just_being_taken_in(of_postgresql: People
 
     def replace() -> None:
         with people.writing() as context:
-            threads.replace_all(context, one.thread, one.mark, scrubbed(one).data)
+            threads.replace_records(context, one.thread, one.mark, scrubbed(one).data)
 
     with ThreadPoolExecutor(1) as pool:
         with people.database.write() as taking:
-            assert search.index_some(taking)
+            assert search.index_oldest_pending(taking)
             done = pool.submit(replace)
             waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
             while not done.done():
@@ -146,9 +151,9 @@ def test_of_what_was_taken_away_nothing_is_taken_in(people: People, how: str) ->
     send(people, one)
     with people.writing() as context:
         if how == "scrub":
-            threads.replace_all(context, one.thread, one.mark, scrubbed(one).data)
+            threads.replace_records(context, one.thread, one.mark, scrubbed(one).data)
         else:
-            threads.purge(context, one.thread)
+            threads.purge_thread(context, one.thread)
     index_all(people.database)
     assert SECRET not in str(rows(people))
     assert len(rows(people)) == len({*rows(people)})
@@ -177,7 +182,7 @@ def test_a_search_finds_what_was_pushed_before_it_and_a_failed_step_stops_none(
             raise RuntimeError("a fault")
 
         with monkeypatch.context() as broken:
-            broken.setattr(search, "index_some", fail)
+            broken.setattr(search, "index_oldest_pending", fail)
             send(people, journal(7, "daisy"))
             assert found("daisy") == (200, [])
             assert found("rose") == (200, [thread_id(0)])

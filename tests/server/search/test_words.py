@@ -16,15 +16,15 @@ from treadle.server.search.text_index import (
     PART_LENGTH_MAX,
     PART_WORDS_MAX,
     REPEATS_MAX,
-    parts_of,
-    vector_of,
+    format_tsvector,
+    split_text,
 )
-from treadle.server.search.tokenizer import COMMIT_SIGN, WORD_LENGTH_MAX, cleaned, words_of
+from treadle.server.search.tokenizer import COMMIT_SIGN, WORD_LENGTH_MAX, clean_text, split_words
 from treadle.thread.search_texts import SearchTextKind
 
 
 def said(text: str) -> list[str]:
-    return [word for word, _, _ in words_of(cleaned(text))]
+    return [word for word, _, _ in split_words(clean_text(text))]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ _IDEOGRAPH = re.compile("CJK UNIFIED|HANGUL SYLLABLE|TANGUT|CUNEIFORM|EGYPTIAN")
 
 @given(st.text(max_size=200))
 def test_a_word_stands_where_it_is_said_to_stand(text: str) -> None:
-    clean = cleaned(text)
+    clean = clean_text(text)
     end = 0
-    for word, start, stop in words_of(clean):
+    for word, start, stop in split_words(clean):
         assert end <= start < stop <= len(clean)
         assert len(word) <= WORD_LENGTH_MAX
         assert said(clean[start:stop]) == [word]
@@ -107,12 +107,12 @@ def test_ascii_is_the_same_whether_or_not_something_else_stands_in_the_text() ->
     ids=["one word", "repeated", "many", "spaced", "far apart", "unspaced"],
 )
 def test_a_text_of_any_length_is_kept_in_bounded_parts_that_overlap(text: str) -> None:
-    parts = list(parts_of(1, SearchTextKind.OUTPUT, text))
+    parts = list(split_text(1, SearchTextKind.OUTPUT, text))
     for part in parts:
         assert len(part.words) <= PART_WORDS_MAX
         assert len(part.text) <= PART_LENGTH_MAX
         assert max(Counter(part.words).values()) <= REPEATS_MAX
-        assert len(vector_of(part.words).encode()) < 1 << 20
+        assert len(format_tsvector(part.words).encode()) < 1 << 20
         assert tuple(said(part.text)) == part.words
     words, seen = said(text), 0
     for part in parts:
@@ -127,7 +127,7 @@ def test_a_text_of_any_length_is_kept_in_bounded_parts_that_overlap(text: str) -
 
 
 def test_what_is_found_as_a_commit_is_its_hash_alone() -> None:
-    assert [part.words for part in parts_of(1, SearchTextKind.COMMIT, " C0FFEE ")] == [
+    assert [part.words for part in split_text(1, SearchTextKind.COMMIT, " C0FFEE ")] == [
         (COMMIT_SIGN + "c0ffee",)
     ]
-    assert list(parts_of(1, SearchTextKind.COMMIT, "' | x")) == []
+    assert list(split_text(1, SearchTextKind.COMMIT, "' | x")) == []

@@ -15,7 +15,7 @@ from store.index.world import World, ids, kept, rebuilt, writing
 from store.shelf import CREATOR, Shelf, fill
 from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.thread.facts import Pinned, Renamed, Tagged, Trashed
-from treadle.thread.record import Head, Record, encode_batch, scan
+from treadle.thread.record import Head, Record, encode_batch, scan_journal
 
 TESTS = Path(__file__).parents[2]
 
@@ -180,4 +180,4 @@ def test_a_journal_that_was_written_anew_and_is_longer_is_read_from_its_beginnin
 
 
 def scan_of(path: Path) -> list[Record]:
-    return scan(path.read_bytes()).records
+    return scan_journal(path.read_bytes()).records

@@ -17,7 +17,7 @@ from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.store.index.schema import NUMBER_SHIFT
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Annotated, GitObserved, Pinned, Renamed, Tagged, Trashed
-from treadle.thread.record import Head, encode_batch, scan
+from treadle.thread.record import Head, encode_batch, scan_journal
 
 
 def path_of(shelf: Shelf) -> Path:
@@ -109,7 +109,7 @@ class World:
 
     def append(self, number: int) -> None:
         path = self.some(number)
-        if path is None or scan(path.read_bytes()).condition.value == "corrupt":
+        if path is None or scan_journal(path.read_bytes()).condition.value == "corrupt":
             return
         with writing(self.shelf, path.stem) as writer:
             if writer is not None:
@@ -117,7 +117,7 @@ class World:
 
     def fork(self, number: int) -> None:
         path = self.some(number)
-        if path is None or not (records := scan(path.read_bytes()).records):
+        if path is None or not (records := scan_journal(path.read_bytes()).records):
             return
         version = number // 3 % len(records) + 1
         try:
@@ -141,7 +141,7 @@ class World:
     def rechain(self, number: int) -> None:
         """As a scrub does."""
         path = self.some(number)
-        if path is None or not (records := scan(path.read_bytes()).records):
+        if path is None or not (records := scan_journal(path.read_bytes()).records):
             return
         events = [bytes(one.event).replace(b"mend", b"****") for one in records]
         self.replace(path, encode_batch(Head(), records[0].at, events)[0])

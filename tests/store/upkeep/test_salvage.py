@@ -16,7 +16,7 @@ from treadle.errors import UsageError
 from treadle.store.replay import verify_thread
 from treadle.store.upkeep.salvage import find_records, salvage
 from treadle.thread.facts import Annotated
-from treadle.thread.record import Condition, scan
+from treadle.thread.record import JournalCondition, scan_journal
 
 WHOLE = large()
 LINES = WHOLE.splitlines()
@@ -24,7 +24,7 @@ LINES = WHOLE.splitlines()
 
 def recovered(data: bytes) -> set[bytes]:
     """The lines before the damage, and those found after it."""
-    found = scan(data)
+    found = scan_journal(data)
     return {*data[: found.head.size].splitlines(), *find_records(data[found.head.size :])}
 
 
@@ -139,4 +139,4 @@ def test_a_fork_of_a_thread_that_is_gone_cannot_be_forked_and_says_so(shelf: She
     saved = salvage(shelf.store, fork, CREATOR)
     assert saved.fork is None
     assert base in saved.problem
-    assert scan(shelf.journal(fork).read_bytes()).condition is Condition.CLEAN
+    assert scan_journal(shelf.journal(fork).read_bytes()).condition is JournalCondition.CLEAN

@@ -33,7 +33,7 @@ from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import Entry, decode_entry
 from treadle.thread.facts import Annotated, ChildStarted, ExtraSet, Scrubbed
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 SECRET = 'hunter2/"swörd\\fish'
 LABEL = "[REDACTED:password]"
@@ -99,7 +99,7 @@ def test_order_times_batches_and_all_that_does_not_hold_the_text_stay(shelf: She
     head = shelf.store.load(thread).head
     scrub(shelf.store, [thread], redact)
     found = shelf.store.scan(thread)
-    assert found.condition is Condition.CLEAN
+    assert found.condition is JournalCondition.CLEAN
     after = shelf.journal(thread).read_bytes().splitlines()
     assert len(after) == len(before) + 1
     for old, new in zip(before, after[:-1], strict=True):
@@ -193,7 +193,7 @@ def test_a_thread_in_the_trash_a_torn_end_drafts_and_quarantine_are_cleaned(shel
     assert (shelf.quarantine / f"{thread}.jsonl.7.abc").read_text() == f"x{LABEL}y"
     (kept,) = [p for p in shelf.quarantine.glob("*") if p.is_file() and not p.name.endswith("abc")]
     assert kept.read_text() == '{"seq":9,"at":"' + LABEL
-    assert shelf.store.scan(thread).condition is Condition.CLEAN
+    assert shelf.store.scan(thread).condition is JournalCondition.CLEAN
 
 
 @pytest.mark.parametrize("has_snapshot", [True, False])
@@ -208,11 +208,11 @@ def test_of_a_damaged_thread_the_text_goes_and_everything_else_stays(
     lines[2] = lines[2].replace(b"git_observed", b"giX_observed")
     journal.write_bytes(b"".join(lines))
     before = shelf.store.load(thread)
-    assert shelf.store.scan(thread).condition is Condition.CORRUPT
+    assert shelf.store.scan(thread).condition is JournalCondition.CORRUPT
     scrub(shelf.store, [thread], redact)
     assert traces(shelf.places.data) == []
     after = shelf.store.load(thread)
-    assert shelf.store.scan(thread).condition is Condition.CORRUPT
+    assert shelf.store.scan(thread).condition is JournalCondition.CORRUPT
     assert after.fold.version == before.fold.version
     assert len(journal.read_bytes().splitlines()) == len(lines)
     assert b"the end" in journal.read_bytes()
@@ -435,7 +435,7 @@ def test_stopped_anywhere_every_thread_is_the_old_or_the_new_one_and_again_finis
             again = lab_store(state, first_id=900)
             for one in threads:
                 found = again.scan(one)
-                assert found.condition is Condition.CLEAN, found.reason
+                assert found.condition is JournalCondition.CLEAN, found.reason
             scrub(again, threads[:1], redact)
             assert {one: told(again, one) for one in threads} == truth
             raw = json.dumps(SECRET, ensure_ascii=False)[1:-1].encode()

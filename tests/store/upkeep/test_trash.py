@@ -29,7 +29,7 @@ from treadle.store.thread_lock import Holder
 from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.facts import ChildStarted, Recovered, Restored, Trashed
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 VERSION = 8
 """Of a thread as it is made here."""
@@ -116,7 +116,7 @@ def family_on(store: LocalStore) -> tuple[str, str, str]:
 def stands(store: LocalStore, thread_id: str) -> bool:
     """Whether the thread is in the trash; it must be in exactly one place, whole."""
     loaded = store.load(thread_id)
-    assert loaded.condition is not Condition.CORRUPT, loaded.problem
+    assert loaded.condition is not JournalCondition.CORRUPT, loaded.problem
     assert not loaded.problem
     assert loaded.fold.version >= VERSION
     outside = thread_id in store.ids() and not loaded.fold.is_trashed

@@ -50,8 +50,8 @@ from treadle.store.replica_update import update_replica
 from treadle.store.thread_reader import decode_header
 from treadle.thread.codec import decode_entry
 from treadle.thread.facts import ExtraSet
-from treadle.thread.outputs import outputs_of
-from treadle.thread.record import Condition, clean
+from treadle.thread.output_references import list_output_references
+from treadle.thread.record import JournalCondition, replace_surrogates
 from treadle.workspace.remote import normalise_remote
 
 _BEGINNING_SIZE: Final = 1024 * 1024
@@ -163,7 +163,7 @@ class _SessionImporter:
 
     def add(self, found: SessionFile, source: str) -> Iterator[ImportOutcome]:
         """What becomes of what a file holds. What is wrong with one stops no other."""
-        path = clean(str(found.path))
+        path = replace_surrogates(str(found.path))
         try:
             if source not in ("auto", found.source):
                 what = f"but of {found.source}" if found.source else "nor of a program known here"
@@ -254,7 +254,7 @@ class _SessionImporter:
 
     def _add_journal(self, path: str, data: bytes, outputs: Mapping[str, bytes]) -> ImportOutcome:
         part = make_journal_part(data)
-        if not part.records or part.condition is not Condition.CLEAN:
+        if not part.records or part.condition is not JournalCondition.CLEAN:
             why = part.reason or "it holds no record"
             raise UsageError(f"{path} holds no intact journal: {why}", hint="export it again")
         thread = decode_header(part.records[0]).thread
@@ -276,7 +276,7 @@ class _SessionImporter:
     def _store_outputs(self, part: JournalPart, outputs: Mapping[str, bytes]) -> tuple[str, ...]:
         """Keep the large outputs that a journal names, before it is here; what is to be said."""
         blobs, missing_count = Blobs(self._store.folders), 0
-        for ref in {ref.sha256: ref for _, ref in outputs_of(part.records)}.values():
+        for ref in {ref.sha256: ref for _, ref in list_output_references(part.records)}.values():
             data = outputs.get(ref.sha256)
             if data is not None:
                 if not self._is_dry:

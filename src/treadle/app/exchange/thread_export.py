@@ -37,9 +37,9 @@ from treadle.secrets.exit_scan import Looker
 from treadle.store.journal import convert_os_errors
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import decode_header
-from treadle.thread.outputs import outputs_of
-from treadle.thread.record import Condition, Record
-from treadle.thread.safe_text import legible
+from treadle.thread.output_references import list_output_references
+from treadle.thread.record import JournalCondition, Record
+from treadle.thread.safe_text import sanitize_text
 
 
 class ExportedThread(Struct, frozen=True):
@@ -141,7 +141,7 @@ def _read_outputs(
     """The large outputs that the records name, each once; what cannot come along is told."""
     found: dict[BlobRef, bytes] = {}
     left = FILE_SIZE_MAX - sum(len(record.event) + 1024 for record in records)
-    for seq, ref in outputs_of(records):
+    for seq, ref in list_output_references(records):
         if ref in found:
             continue
         try:
@@ -160,10 +160,10 @@ def _read_outputs(
 
 def _describe_damage(part: JournalPart, notify: Notify) -> str:
     """Why the thread's own part is not all of it; a torn end is only told of."""
-    if part.condition is Condition.CORRUPT:
+    if part.condition is JournalCondition.CORRUPT:
         return f"the thread is damaged: {part.reason}; exported up to version {part.head.seq}"
-    if part.condition is Condition.TORN:
-        notify(f"left out: {legible(part.reason)}")
+    if part.condition is JournalCondition.TORN:
+        notify(f"left out: {sanitize_text(part.reason)}")
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 NAMES_COUNT_MAX: Final = 20
 """Names that are shown of a list."""
@@ -20,4 +20,4 @@ def format_names(names: Sequence[str]) -> str:
 
 def format_name(name: str) -> str:
     """A name as a terminal may get it, in one line."""
-    return legible(name).replace("\n", "⏎")
+    return sanitize_text(name).replace("\n", "⏎")

@@ -13,7 +13,7 @@ from treadle.errors import TreadleError, UnknownThreadError
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, FilesSaved, ThreadCreated
-from treadle.thread.history import Numbered, Turn, turns
+from treadle.thread.history import NumberedEntry, Turn, list_turns
 from treadle.workspace.blame import THREAD_COUNT_MAX, Blamed, Run, SavedBy, blame
 from treadle.workspace.provenance import Commit, Reference, list_commits
 
@@ -224,7 +224,7 @@ class OriginFinder:
             records = self._store.scan(thread).records
         except TreadleError:
             return _ThreadOutline("unreadable")
-        entries = list[Numbered]()
+        entries = list[NumberedEntry]()
         for record in records:
             try:
                 entries.append((record.seq, record.at, decode_entry(record.event)))
@@ -233,11 +233,11 @@ class OriginFinder:
         return _make_outline(entries, "trash" if is_in_trash else "here")
 
 
-def _make_outline(entries: Iterable[Numbered], place: ThreadLocation) -> _ThreadOutline:
+def _make_outline(entries: Iterable[NumberedEntry], place: ThreadLocation) -> _ThreadOutline:
     entries = list(entries)
     if not entries:
         return _ThreadOutline("unreadable")
     first = entries[0][2]
     states = {entry.commit: seq for seq, _, entry in entries if isinstance(entry, FilesSaved)}
     base = first.base if isinstance(first, ThreadCreated) else None
-    return _ThreadOutline(place, tuple(turns(entries)), states, base, entries[-1][0])
+    return _ThreadOutline(place, tuple(list_turns(entries)), states, base, entries[-1][0])

@@ -24,7 +24,7 @@ from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.fold import TASK, ThreadFold
-from treadle.thread.history import Rest, rest_after, rest_at
+from treadle.thread.history import Rest, find_rest_after_turn, find_rest_at
 from treadle.workspace.files.capture import Capture
 from treadle.workspace.files.entries import FileChange, touched
 from treadle.workspace.files.states import FileStates
@@ -167,9 +167,9 @@ def _find_target(store: LocalStore, fold: ThreadFold, request: RewindRequest) ->
     if version is not None:
         if version > fold.version:
             raise UsageError(f"thread {thread_id} has versions 1 to {fold.version}, not {version}")
-        rest, what = rest_at(found, version), f"version {version}"
+        rest, what = find_rest_at(found, version), f"version {version}"
     elif turn is not None:
-        rest, what = rest_after(found, turn), f"turn {turn}"
+        rest, what = find_rest_after_turn(found, turn), f"turn {turn}"
     elif not fold.is_idle:
         rest, what = (found[-1] if found else None), "its last turn"
     else:

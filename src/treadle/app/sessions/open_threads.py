@@ -214,12 +214,12 @@ def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | 
     """A limit of cost counts what is known to be spent, which is nothing then."""
     if budget is None or budget.max_cost_usd is None:
         return
-    from treadle.models.prices.table import price
+    from treadle.models.prices.table import compute_price
 
     provider, _, model = model_name.partition(":")
     entry = setup.loaded.catalog.providers.get(provider)
     priced_as = (entry and entry.prices) or provider
-    if price(priced_as, model, Usage(1, 1)) is None:
+    if compute_price(priced_as, model, Usage(1, 1)) is None:
         setup.notices.append(
             f"the price of {model_name} is not known: --max-tokens can stop it, --max-cost cannot"
         )

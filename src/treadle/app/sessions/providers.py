@@ -25,7 +25,7 @@ from treadle.core.llm import ModelTraits, Usage
 from treadle.errors import UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
 from treadle.models.scripted.provider import ScriptedModel
-from treadle.models.wire.provider import Extras
+from treadle.models.wire.provider import RequestExtras
 from treadle.runtime.ports import Provider
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Models:
         """
         wanted = wanted or choose_model(self._loaded.settings.models)
         if not wanted:
-            provider = self._loaded.catalog.first_with_key(os.environ)
+            provider = self._loaded.catalog.find_provider_with_key(os.environ)
             if provider is None:
                 raise make_no_model_error(self._loaded.catalog, os.environ)
             wanted = f"{provider}:"
@@ -193,7 +193,7 @@ class Models:
         from treadle.models.recording.recorder import RecordingProvider
 
         if self._recorder is not None:
-            return self._recorder.beside(provider)
+            return self._recorder.share_file_with(provider)
 
         def redact(text: str) -> str:
             return self.redact(text)
@@ -211,7 +211,7 @@ def make_provider(name: str, entry: ProviderEntry, key: str, loaded: LoadedSetti
         name=name,
         base_url=entry.url(os.environ),
         traits=lambda model: find_traits(loaded, ModelRef(name, model)),
-        extras=Extras(entry.headers, entry.query, entry.cache_lifetime),
+        extras=RequestExtras(entry.headers, entry.query, entry.cache_lifetime),
     )
 
 
@@ -245,7 +245,7 @@ def _fetch_listed_traits(connected: Callable[[], Any], model: str) -> ModelTrait
     async def ask() -> ModelTraits | None:
         provider = connected()
         try:
-            told: ModelTraits | None = await provider.listed_traits(model, LIST_ASKED_S_MAX)
+            told: ModelTraits | None = await provider.fetch_traits(model, LIST_ASKED_S_MAX)
             return told
         finally:
             await provider.aclose()
@@ -257,9 +257,9 @@ def _fetch_listed_traits(connected: Callable[[], Any], model: str) -> ModelTrait
 @cache
 def _find_context_window(provider: str, model: str) -> int | None:
     """Kept, because it is asked for with every request, and the package takes a while to load."""
-    from treadle.models.prices.table import context_window
+    from treadle.models.prices.table import get_context_window
 
-    return context_window(provider, model)
+    return get_context_window(provider, model)
 
 
 def _preload(api: str) -> None:
@@ -272,7 +272,7 @@ def _make_price_function(
     provider: str, entry: ProviderEntry
 ) -> Callable[[str, str, Usage], Decimal | None]:
     def price(_: str, model: str, usage: Usage) -> Decimal | None:
-        from treadle.models.prices.table import price as price_of
+        from treadle.models.prices.table import compute_price as price_of
 
         return price_of(entry.prices or provider, model.removeprefix(f"{provider}:"), usage)
 

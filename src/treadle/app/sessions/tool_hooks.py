@@ -71,7 +71,7 @@ class HookedTools:
 
 def _explain_change(before: Scope, now: Scope) -> str:
     """Why a call may not run that was allowed as it was before a hook ran; empty if it may."""
-    what = describe_change(before.bound, now.bound)
+    what = describe_change(before.binding, now.binding)
     if not what and now.must_ask and not before.must_ask:
         what = "what it would do"
     if not what:

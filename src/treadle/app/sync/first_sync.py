@@ -13,8 +13,8 @@ from treadle.app.sync.thread_descendants import list_summaries
 from treadle.errors import TreadleError
 from treadle.store.local_store import LocalStore
 from treadle.sync.credentials import Account
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import Shared
-from treadle.thread.model import ThreadSummary
 
 
 class UnsentThreads(Struct, frozen=True):

@@ -14,9 +14,9 @@ from treadle.errors import TreadleError, UnknownThreadError, UsageError
 from treadle.store.local_store import LocalStore
 from treadle.store.send_lock import set_private
 from treadle.sync.credentials import find_account
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import Visibility
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import ThreadSummary
 
 
 class PrivateThread(Struct, frozen=True):

@@ -51,7 +51,7 @@ def open_engine(
             PendingSyncStore(disk, store.places),
             now=store.now,
             random=random.random,
-            looks=looks or Looker(make_user_redactor()).describe_findings,
+            find_secrets=looks or Looker(make_user_redactor()).describe_findings,
             progress=progress,
             fetches_at_a_time=FETCHES_AT_A_TIME,
         )

@@ -57,7 +57,7 @@ def synchronize(
     with open_engine(store, account, progress=progress) as (engine, _, _):
         on_start(account.url)
         report = engine.sync(
-            request.thread_ids or None, on_conflict=request.on_conflict, without=left
+            request.thread_ids or None, on_conflict=request.on_conflict, excluded_ids=left
         )
     _index_received(store, report)
     return SyncOutcome(report, left)
@@ -92,7 +92,7 @@ def keep_synchronized(
                 request.thread_ids or None,
                 on_conflict=request.on_conflict,
                 is_wanted=False,
-                without=still,
+                excluded_ids=still,
             )
 
         def report_outcome(report: SyncReport) -> None:

@@ -37,9 +37,9 @@ from treadle.sync.credentials import require_account
 from treadle.sync.remote_reader import read_remote_journals
 from treadle.sync.shareable_thread import hold_for_request
 from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.document import Thread, ThreadSummary
 from treadle.thread.ids import PREFIX, is_thread_id
-from treadle.thread.model import Thread, ThreadSummary
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 _BEGINNING: Final = re.compile(r"T-[0-9a-f-]{%d,36}" % ID_LENGTH_MIN)  # noqa: UP031  braces
 _PARAMETERS: Final = {
@@ -340,4 +340,4 @@ def _make_hit(found: SearchHit) -> TeamHit:
 
 
 def _to_single_line(text: str) -> str:
-    return " ".join(legible(text).split())
+    return " ".join(sanitize_text(text).split())

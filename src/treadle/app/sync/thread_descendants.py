@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
-from treadle.thread.model import ThreadSummary
+from treadle.thread.document import ThreadSummary
 
 
 def list_summaries(store: LocalStore) -> list[ThreadSummary]:

@@ -8,10 +8,10 @@ from typing import Final
 from treadle.errors import UsageError
 from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
-from treadle.thread.append_list import TITLE_LENGTH_MAX
 from treadle.thread.facts import Annotated, Fact, Pinned, Renamed, Tagged
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import clean
+from treadle.thread.metadata import TITLE_LENGTH_MAX
+from treadle.thread.record import replace_surrogates
 
 TAG_LENGTH_MAX: Final = 64
 TEXT_LENGTH_MAX: Final = 32 * 1024
@@ -101,7 +101,7 @@ def add_note(store: LocalStore, thread: str, text: str) -> ThreadFold:
         UsageError: it is empty, or over `TEXT_LENGTH_MAX` characters.
         StoreError: as `annotate`.
     """
-    note = clean(text).strip()
+    note = replace_surrogates(text).strip()
     if not note:
         raise UsageError("the note is empty")
     if len(note) > TEXT_LENGTH_MAX:

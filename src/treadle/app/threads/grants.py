@@ -11,7 +11,7 @@ from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 from treadle.thread.facts import Revoked
 from treadle.thread.fold import ThreadFold
-from treadle.thread.grants import grants_of
+from treadle.thread.grants import list_grants
 
 
 class ThreadGrants(Struct, frozen=True):
@@ -30,7 +30,7 @@ def read_grants(store: LocalStore, thread: str) -> ThreadGrants:
         StoreError: it cannot be read.
     """
     fold = store.load(store.resolve(thread)).fold
-    grants = grants_of(fold.machine.config)
+    grants = list_grants(fold.machine.config)
     if store.adopted.is_foreign(fold.header.thread):
         return ThreadGrants(fold.header.thread, (), grants)
     return ThreadGrants(fold.header.thread, grants)
@@ -54,7 +54,7 @@ def grant_name(grant: Grant) -> str:
 
 
 def _make_revocation(fold: ThreadFold, name: str) -> Revoked:
-    grants = grants_of(fold.machine.config)
+    grants = list_grants(fold.machine.config)
     if any(one.tool_name == name for one in grants):
         return Revoked(name)
     found = [one for one in grants if name in (one.kind, grant_name(one))]

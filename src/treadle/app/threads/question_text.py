@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from treadle.core.approval import Question, Scope
-from treadle.thread.safe_text import unhidden
+from treadle.thread.safe_text import replace_invisible_characters
 
 SHOWN_LENGTH_MAX: Final = 4000
 """Characters of one argument that are shown. Each has its own bound: a long one must not push
@@ -98,9 +98,15 @@ def read_object(text: str) -> dict[str, Any] | None:
 
 def escape_name(name: str) -> str:
     """A name as it is, or as JSON escapes it if it holds what cannot be seen."""
-    return name if name.isprintable() and unhidden(name) == name else json.dumps(name)
+    return (
+        name
+        if name.isprintable() and replace_invisible_characters(name) == name
+        else json.dumps(name)
+    )
 
 
 def mark_unseen(text: str) -> str:
     """The text with a mark for each character that steers a terminal, hides or rearranges."""
-    return "".join(c if c.isprintable() or c in "\n\t" else _MARK for c in unhidden(text))
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else _MARK for c in replace_invisible_characters(text)
+    )

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
 from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
 from treadle.exchange.record_text import describe_record
-from treadle.thread.branches import ended_in
+from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.facts import (
     ChildStarted,
     CommandBegun,
@@ -25,7 +25,7 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered
+from treadle.thread.history import NumberedEntry
 
 _SHOWN_ELSEWHERE: Final = (
     *(Compacted, CompactionRequested, ToolUncertain, StateCompleted, StateFailed, TimeRanOut),
@@ -43,7 +43,7 @@ class SideEventLine(Struct, frozen=True):
     text: str
 
 
-def list_side_events(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[SideEventLine]:
+def list_side_events(fold: ThreadFold, entries: Iterable[NumberedEntry]) -> Iterator[SideEventLine]:
     """The lines of some records, in order; that of a merge stands before the messages that join.
 
     Args:
@@ -51,7 +51,7 @@ def list_side_events(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[
         entries: the records.
     """
     entries = list(entries)
-    ended = {command for _, _, entry in entries for command in ended_in(entry)}
+    ended = {command for _, _, entry in entries for command in list_ended_command_ids(entry)}
     waiting: list[SideEventLine] = []
     for seq, at, entry in entries:
         names = {one.call.id: one.call.tool_name for one in fold.machine.questions}
@@ -59,7 +59,7 @@ def list_side_events(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[
         if isinstance(entry, CommandBegun):
             is_told = entry.id not in ended
         words = describe_record(entry, lambda call_id: names.get(call_id, call_id))  # noqa: B023  at once
-        joining = len(fold.merging)
+        joining = len(fold.joining_messages)
         fold.apply(seq, at, entry)
         if words is not None and is_told:
             text = words.text if isinstance(entry, CommandShown) else words.full_text
@@ -69,7 +69,7 @@ def list_side_events(fold: ThreadFold, entries: Iterable[Numbered]) -> Iterator[
                 waiting.append(told)
             else:
                 yield told
-        if waiting and not fold.merging:
+        if waiting and not fold.joining_messages:
             index = len(fold.conversation) - joining
             yield from (replace(one, index=index) for one in waiting)
             waiting.clear()

@@ -17,9 +17,9 @@ from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, ThreadFilt
 from treadle.store.index.lookup import Index
 from treadle.store.index.search import Hit
 from treadle.store.local_store import LocalStore
-from treadle.thread.chat_state import KIND_OF_STATE, in_snake_case
+from treadle.thread.chat_state import KIND_OF_STATE, to_snake_case
+from treadle.thread.document import ThreadSummary
 from treadle.thread.ids import PREFIX
-from treadle.thread.model import ThreadSummary
 
 COMPLETIONS_MAX: Final = 50
 """Ids that are offered; who has more threads types a little of the id, or searches."""
@@ -181,7 +181,7 @@ def _check_state(index: Index, filters: ThreadFilters) -> None:
     """Whether there is such a state: a custom graph of tasks has its own, known by its threads."""
     if filters.state is None:
         return
-    states = {*KIND_OF_STATE.values(), *(in_snake_case(one) for one in State)}
+    states = {*KIND_OF_STATE.values(), *(to_snake_case(one) for one in State)}
     known = [UNFINISHED, WAITING, DAMAGED, *sorted(states)]
     if parse_state(filters.state) in known:
         return

@@ -9,9 +9,9 @@ from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.lookup import Index
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry
+from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import CHAT
-from treadle.thread.history import Turn, beginnings
-from treadle.thread.model import ThreadSummary
+from treadle.thread.history import Turn, list_turn_starts
 
 ROW_COUNT_MAX: Final = 200
 """Threads that are found; who looks for an older one types a word of it."""
@@ -50,6 +50,6 @@ def find_turns(store: LocalStore, thread_id: str) -> list[Turn]:
     fold = store.load_initial_fold(thread_id)
     records = store.scan(thread_id).records
     entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
-    found = list(beginnings(fold, entries))
+    found = list(list_turn_starts(fold, entries))
     hidden = {at for start, end in fold.conversation.view.hidden for at in range(start, end)}
     return [turn for index, turn in found if index not in hidden]

@@ -18,11 +18,11 @@ from treadle.core.llm import Usage
 from treadle.errors import DamagedJournalError, DiskError, TreadleError
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry
+from treadle.thread.document import Thread
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
-from treadle.thread.history import Numbered, Turn, beginnings, joins
-from treadle.thread.model import Thread
-from treadle.thread.usage import Spent, spending
+from treadle.thread.history import NumberedEntry, Turn, list_merge_points, list_turn_starts
+from treadle.thread.usage import UsageEntry, list_usage
 
 
 class ThreadViewHistory(Struct, frozen=True):
@@ -35,9 +35,9 @@ class ThreadViewHistory(Struct, frozen=True):
     that has the whole output of a call, for calls whose message has only a part.
     """
 
-    entries: Sequence[Numbered] = ()
+    entries: Sequence[NumberedEntry] = ()
     said: Mapping[int, list[SideEventLine]] = {}
-    spent: Sequence[Spent] = ()
+    spent: Sequence[UsageEntry] = ()
     inherited: int = 0
     begun: Mapping[int, Turn] = {}
     joined: Mapping[int, str] = {}
@@ -164,30 +164,30 @@ def read_history(store: LocalStore, thread_id: str, version: int, used: Usage) -
     for part, entries in reversed(parts):
         for aside in list_side_events(store.load_initial_fold(part), entries):
             said.setdefault(aside.index, []).append(aside)
-        joined.update(joins(store.load_initial_fold(part), entries))
+        joined.update(list_merge_points(store.load_initial_fold(part), entries))
     kept = {
         call: part for part, entries in reversed(parts) for call in _list_stored_outputs(entries)
     }
     own, beginning = parts[0][1], store.load_initial_fold(thread_id)
     inherited = len(beginning.conversation)
-    spent = list(spending(own))
+    spent = list(list_usage(own))
     is_whole = sum((one.usage for one in spent), beginning.usage) == used
-    begun = dict(beginnings(store.load_initial_fold(thread_id), own))
+    begun = dict(list_turn_starts(store.load_initial_fold(thread_id), own))
     return ThreadViewHistory(own, said, spent if is_whole else (), inherited, begun, joined, kept)
 
 
-def _list_stored_outputs(entries: Sequence[Numbered]) -> Iterator[str]:
+def _list_stored_outputs(entries: Sequence[NumberedEntry]) -> Iterator[str]:
     """The calls whose whole output stands beside the thread."""
     for _, _, entry in entries:
         if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
             yield entry.call_id
 
 
-def _read_entries(store: LocalStore, thread_id: str, version: int) -> list[Numbered]:
+def _read_entries(store: LocalStore, thread_id: str, version: int) -> list[NumberedEntry]:
     records = store.scan(thread_id).records[:version]
     return [(record.seq, record.at, decode_entry(record.event)) for record in records]
 
 
-def _find_base(entries: Sequence[Numbered]) -> Base | None:
+def _find_base(entries: Sequence[NumberedEntry]) -> Base | None:
     header = entries[0][2] if entries else None
     return header.base if isinstance(header, ThreadCreated) else None

@@ -8,8 +8,8 @@ from treadle.app.notices import Notify, ignore_notice
 from treadle.app.threads.thread_lists import PendingThreads, find_pending
 from treadle.app.threads.times import local_time
 from treadle.errors import TreadleError
-from treadle.thread.model import ThreadSummary
-from treadle.thread.safe_text import legible
+from treadle.thread.document import ThreadSummary
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.store.local_store import LocalStore
@@ -92,5 +92,5 @@ def _format_row(line: ThreadSummary, pending: PendingThreads) -> str:
     title = line.title or "(nothing said yet)"
     if len(title) > _TITLE_LENGTH_MAX:
         title = title[: _TITLE_LENGTH_MAX - 1] + "…"
-    words = f"{legible(title)}: {_describe_thread(line, pending)}"
+    words = f"{sanitize_text(title)}: {_describe_thread(line, pending)}"
     return f"{line.id}  {local_time(line.updated_at)}  {words}"

@@ -9,7 +9,7 @@ from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import GitObserved
-from treadle.thread.history import Rest, rest_after
+from treadle.thread.history import Rest, find_rest_after_turn
 
 
 class VersionSelector(Struct, frozen=True):
@@ -47,7 +47,7 @@ def find_turn_end(store: LocalStore, thread_id: str, turn: int) -> Rest:
         UsageError: there is no such turn, or it has not ended.
     """
     found = store.list_rests(thread_id)
-    rest = rest_after(found, turn)
+    rest = find_rest_after_turn(found, turn)
     if rest is None:
         turns = sorted({one.turn for one in found})
         known = f"turns {turns[0]} to {turns[-1]}" if turns else "none yet"

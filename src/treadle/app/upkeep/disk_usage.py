@@ -19,7 +19,7 @@ from treadle.store.upkeep.disk_usage import (
     measure_thread_usage,
 )
 from treadle.store.upkeep.garbage import GarbageCollector
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 NAMED_COUNT_MAX: Final = 10
 """Threads that are named."""
@@ -130,5 +130,5 @@ def _measure_states(
         notify(f"what file states take is not known: {error.message}")
         return None
     for one in states.skipped:
-        notify(legible(f"file states that are not counted: {one}"))
+        notify(sanitize_text(f"file states that are not counted: {one}"))
     return states

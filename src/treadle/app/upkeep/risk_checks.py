@@ -15,7 +15,7 @@ from treadle.app.upkeep.checks import Finding, check_sandbox, warning
 from treadle.config.loader import LoadedSettings
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
-from treadle.models.catalog import is_this_machine
+from treadle.models.catalog import is_loopback_host
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Policy
 from treadle.tools.builtin import builtin_tools
@@ -76,6 +76,6 @@ def check_keys(reached: Iterable[ProviderReachability]) -> Iterator[Finding]:
     """Keys that others on the way could read."""
     for one in reached:
         address = urlsplit(one.address)
-        if one.key and address.scheme == "http" and not is_this_machine(address.hostname or ""):
+        if one.key and address.scheme == "http" and not is_loopback_host(address.hostname or ""):
             text = f"the key of {one.provider} ({one.key}) goes to {one.address} unencrypted"
             yield warning("key", text, "use https, or a tunnel to localhost")

@@ -31,8 +31,8 @@ from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.store.upkeep.garbage import GarbageCollector
 from treadle.store.upkeep.interrupted_operations import finish_operations, list_stopped_scrubs
 from treadle.thread.codec import UnknownEntryError
-from treadle.thread.model import ThreadSummary
-from treadle.thread.record import Condition
+from treadle.thread.document import ThreadSummary
+from treadle.thread.record import JournalCondition
 from treadle.workspace.unreadable import find_unreadable
 
 THREAD_COUNT_MAX: Final = 50
@@ -177,7 +177,7 @@ def _is_newer(store: LocalStore, thread_id: str) -> bool:
         return True
     except TreadleError:
         return False
-    return bool(loaded.problem) and loaded.condition is not Condition.CORRUPT
+    return bool(loaded.problem) and loaded.condition is not JournalCondition.CORRUPT
 
 
 def check_unfinished(store: LocalStore, lines: list[ThreadSummary]) -> Iterator[Finding]:

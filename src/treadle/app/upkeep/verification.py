@@ -16,8 +16,8 @@ from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.store.upkeep.interrupted_operations import finish_operations, list_stopped_scrubs
 from treadle.store.upkeep.salvage import SalvageResult, salvage
 from treadle.store.upkeep.trash import Trash
-from treadle.thread.record import Condition
-from treadle.thread.safe_text import legible
+from treadle.thread.record import JournalCondition
+from treadle.thread.safe_text import sanitize_text
 
 
 def verify_threads(
@@ -50,7 +50,7 @@ def verify_threads(
     if thread is not None:
         return
     for path in list_foreign_files(store.folders):
-        notify(f"not Treadle's, and left alone: {legible(path)}")
+        notify(f"not Treadle's, and left alone: {sanitize_text(path)}")
     disagreeing = list(_find_disagreements(store, reports, notify, has_trash=has_trash))
     scrubs = [
         VerificationReport("scrub", "stopped", 0, False, text)
@@ -77,7 +77,7 @@ def salvage_thread(store: LocalStore, thread_id: str) -> SalvageResult:
 
 def _mark_damaged(store: LocalStore, reports: Sequence[VerificationReport], notify: Notify) -> None:
     """Lists are to show what is damaged, also where a snapshot covers it and the file looks old."""
-    damaged = [one.thread for one in reports if one.condition == Condition.CORRUPT.value]
+    damaged = [one.thread for one in reports if one.condition == JournalCondition.CORRUPT.value]
     if not damaged:
         return
     with closing(Index(store, notify)) as index:

@@ -21,7 +21,7 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.chat.table import Guard
-from treadle.core.compaction import cut_at_end, cut_before_request
+from treadle.core.compaction import find_cut_at_end, find_cut_before_request
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     ApprovalDecided,
@@ -40,20 +40,20 @@ from treadle.core.events import (
 )
 from treadle.core.executions import (
     ToolEvent,
-    after,
+    apply_decision,
+    apply_tool_event,
     are_done,
-    decide,
-    have_changed,
-    questions_about,
+    has_successful_mutation,
+    list_questions,
 )
 from treadle.core.llm import LlmErrorKind
 from treadle.core.retry import is_retryable
 
-Judge: TypeAlias = Callable[[AgentConfig, Any, Any], Guard | None]
+GuardFunction: TypeAlias = Callable[[AgentConfig, Any, Any], Guard | None]
 """(configuration, state, event) -> the guard that holds, if any."""
 
 
-def _judge_input(
+def _find_input_guard(
     _: AgentConfig, __: WaitingForUserInput | CallingLlm, event: UserInput | Steered
 ) -> Guard | None:
     message = event.message
@@ -61,46 +61,50 @@ def _judge_input(
     return Guard.BY_USER if message.role == "user" and is_plain else None
 
 
-def _judge_failure(config: AgentConfig, state: CallingLlm, event: LlmEvent.Error) -> Guard:
+def _find_failure_guard(config: AgentConfig, state: CallingLlm, event: LlmEvent.Error) -> Guard:
     if state.retries < config.max_retries and is_retryable(event.error):
         return Guard.RETRIES_LEFT
     is_about_length = event.error.kind is LlmErrorKind.CONTEXT_TOO_LONG
-    is_too_long = is_about_length and cut_before_request(state.conversation) > 0
+    is_too_long = is_about_length and find_cut_before_request(state.conversation) > 0
     return Guard.TOO_LONG if is_too_long else Guard.GIVE_UP
 
 
-def _judge_response(
+def _find_response_guard(
     config: AgentConfig, state: ProcessingLlmResponse, event: LlmEvent.Completed
 ) -> Guard:
     if not state.response.tool_calls:
         return Guard.NO_CALLS
     return (
         Guard.NEEDS_YES
-        if questions_about(state.response.tool_calls, event, config)
+        if list_questions(state.response.tool_calls, event, config)
         else Guard.HAS_CALLS
     )
 
 
-def _judge_result(config: AgentConfig, state: ExecutingTools, event: ToolCompleted) -> Guard | None:
-    executions = after(state.executions, event)
+def _find_result_guard(
+    config: AgentConfig, state: ExecutingTools, event: ToolCompleted
+) -> Guard | None:
+    executions = apply_tool_event(state.executions, event)
     if executions is None:
         return None
     if not are_done(executions):
         return Guard.OTHERS_OPEN
-    return Guard.LAST_CHANGED if have_changed(executions, config) else Guard.LAST_UNCHANGED
+    return (
+        Guard.LAST_CHANGED if has_successful_mutation(executions, config) else Guard.LAST_UNCHANGED
+    )
 
 
-def _if_it_fits(guard: Guard) -> Judge:
+def _make_call_guard(guard: Guard) -> GuardFunction:
     def judge(_: AgentConfig, state: ExecutingTools, event: ToolEvent) -> Guard | None:
-        return None if after(state.executions, event) is None else guard
+        return None if apply_tool_event(state.executions, event) is None else guard
 
     return judge
 
 
-def _judge_decision(
+def _find_decision_guard(
     config: AgentConfig, state: WaitingForApproval, event: ApprovalDecided
 ) -> Guard | None:
-    decided = decide(state.executions, state.questions, event, config)
+    decided = apply_decision(state.executions, state.questions, event, config)
     if decided is None:
         return None
     executions, questions = decided
@@ -111,43 +115,43 @@ def _judge_decision(
     return Guard.LAST_NONE_RUNS if are_done(executions) else Guard.LAST_MAY_RUN
 
 
-def _judge_view(_: AgentConfig, state: WaitingForUserInput, event: Rewound) -> Guard | None:
+def _find_rewind_guard(_: AgentConfig, state: WaitingForUserInput, event: Rewound) -> Guard | None:
     return Guard.IN_THE_PAST if state.conversation.can_show(event.view) else None
 
 
-def _judge_room(config: AgentConfig, state: CallingLlm, _: object) -> Guard | None:
+def _find_context_guard(config: AgentConfig, state: CallingLlm, _: object) -> Guard | None:
     conversation = state.conversation
-    is_near_limit = config.is_near_limit(conversation) and cut_before_request(conversation) > 0
+    is_near_limit = config.is_near_limit(conversation) and find_cut_before_request(conversation) > 0
     return Guard.NEAR_LIMIT if is_near_limit else None
 
 
-def _judge_summary(_: AgentConfig, state: Compacting, event: Compacted) -> Guard | None:
+def _find_summary_guard(_: AgentConfig, state: Compacting, event: Compacted) -> Guard | None:
     if event.through != state.through:
         return None
     was_requested = state.cause is CompactionCause.REQUESTED
     return Guard.FITS_AND_WAITS if was_requested else Guard.FITS_AND_GOES_ON
 
 
-JUDGES: Final[Mapping[tuple[type, type | None], Judge]] = MappingProxyType(
+GUARD_FUNCTIONS: Final[Mapping[tuple[type, type | None], GuardFunction]] = MappingProxyType(
     {
-        (WaitingForUserInput, UserInput): _judge_input,
+        (WaitingForUserInput, UserInput): _find_input_guard,
         (WaitingForUserInput, CompactionRequested): lambda _, state, __: (
-            Guard.COMPACTABLE if cut_at_end(state.conversation) else Guard.NOTHING_TO_COMPACT
+            Guard.COMPACTABLE if find_cut_at_end(state.conversation) else Guard.NOTHING_TO_COMPACT
         ),
-        (WaitingForUserInput, Rewound): _judge_view,
-        (CallingLlm, None): _judge_room,
-        (CallingLlm, Steered): _judge_input,
-        (CallingLlm, LlmEvent.Error): _judge_failure,
-        (ProcessingLlmResponse, None): _judge_response,
-        (ExecutingTools, ToolStarted): _if_it_fits(Guard.STARTABLE),
-        (ExecutingTools, ToolProgressEvent): _if_it_fits(Guard.RUNNING),
-        (ExecutingTools, ToolUncertain): _if_it_fits(Guard.RUNNING),
-        (ExecutingTools, ToolCompleted): _judge_result,
+        (WaitingForUserInput, Rewound): _find_rewind_guard,
+        (CallingLlm, None): _find_context_guard,
+        (CallingLlm, Steered): _find_input_guard,
+        (CallingLlm, LlmEvent.Error): _find_failure_guard,
+        (ProcessingLlmResponse, None): _find_response_guard,
+        (ExecutingTools, ToolStarted): _make_call_guard(Guard.STARTABLE),
+        (ExecutingTools, ToolProgressEvent): _make_call_guard(Guard.RUNNING),
+        (ExecutingTools, ToolUncertain): _make_call_guard(Guard.RUNNING),
+        (ExecutingTools, ToolCompleted): _find_result_guard,
         (Error, RetryTimeoutFired): lambda _, state, __: (
             Guard.FROM_LLM if state.origin is ErrorOrigin.LLM else None
         ),
-        (WaitingForApproval, ApprovalDecided): _judge_decision,
-        (Compacting, Compacted): _judge_summary,
+        (WaitingForApproval, ApprovalDecided): _find_decision_guard,
+        (Compacting, Compacted): _find_summary_guard,
         (Compacting, CompactionFailed): lambda _, state, __: (
             Guard.CAN_GO_ON if state.cause is CompactionCause.NEAR_LIMIT else Guard.CANNOT_GO_ON
         ),

@@ -31,9 +31,9 @@ from treadle.core.actions import (
     WaitForInput,
 )
 from treadle.core.approval import Question
-from treadle.core.branch_join import join
-from treadle.core.chat.guards import JUDGES
-from treadle.core.chat.moves import ENTER, Enter, build_request
+from treadle.core.branch_join import join_messages
+from treadle.core.chat.guards import GUARD_FUNCTIONS
+from treadle.core.chat.next_states import STATE_FUNCTIONS, StateFunction, build_request
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
@@ -47,18 +47,18 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
-from treadle.core.compaction import build_summary_request, words_kept
+from treadle.core.compaction import build_summary_request, compute_user_text_size
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
-from treadle.core.executions import as_run, asked_anew, without_yes
+from treadle.core.executions import apply_modification, drop_approvals, drop_question_scopes
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
 
 _log = logging.getLogger("treadle.chat")
 
-_Act: TypeAlias = Callable[[AgentConfig, Any, Any], AgentAction]
+_ActionFunction: TypeAlias = Callable[[AgentConfig, Any, Any], AgentAction]
 """(configuration, state entered, event) -> action."""
 
 
@@ -106,7 +106,7 @@ class ConversationMachine:
     @property
     def round(self) -> tuple[tuple[ToolCall, Status], ...]:
         """The calls that run or ran in this round, as they are to be run, in request order."""
-        return _round(self._state) if isinstance(self._state, ExecutingTools) else ()
+        return _list_round_calls(self._state) if isinstance(self._state, ExecutingTools) else ()
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -130,18 +130,18 @@ class ConversationMachine:
         other._state = state
         return other
 
-    def forked(self, thread_id: str) -> Self:
+    def fork(self, thread_id: str) -> Self:
         """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
         other = type(self)(self._config.without_grants(), thread_id=thread_id)
         state = self._state
         if isinstance(state, ExecutingTools | WaitingForApproval):
-            state = replace(state, executions=without_yes(state.executions))
+            state = replace(state, executions=drop_approvals(state.executions))
         if isinstance(state, WaitingForApproval):
-            state = replace(state, questions=asked_anew(state.questions))
+            state = replace(state, questions=drop_question_scopes(state.questions))
         other._state = state
         return other
 
-    def joined_by(self, messages: Sequence[Message]) -> Self | None:
+    def join_messages(self, messages: Sequence[Message]) -> Self | None:
         """The machine after messages of another branch have joined; this one stays as it is.
 
         `None` while something is open: nothing may come between a call and its result.
@@ -149,7 +149,7 @@ class ConversationMachine:
         state = self._state
         if not isinstance(state, WaitingForUserInput):
             return None
-        return self.with_state(WaitingForUserInput(join(state.conversation, messages)))
+        return self.with_state(WaitingForUserInput(join_messages(state.conversation, messages)))
 
     def with_config(self, config: AgentConfig) -> Self:
         """A machine in the same state with another configuration; this one stays as it is.
@@ -170,7 +170,7 @@ class ConversationMachine:
         Never raises on a legal or an illegal event, performs nothing, takes no time from a clock.
         """
         state = self._state
-        found = self._find(type(event), state, event)
+        found = self._find_row(type(event), state, event)
         if found is None:
             _log.warning(
                 "%s: %s refuses %s; nothing changed",
@@ -182,7 +182,7 @@ class ConversationMachine:
         enter, act, row = found
         after = enter(self._config, state, event)
         if row.to is not row.state:
-            inner = self._find(None, after, event)
+            inner = self._find_row(None, after, event)
             if inner is not None:
                 enter, act, _ = inner
                 after = enter(self._config, after, event)
@@ -191,18 +191,18 @@ class ConversationMachine:
         self._state = after
         if _log.isEnabledFor(logging.INFO):
             level = logging.DEBUG if row.state is row.to else logging.INFO
-            _log.log(level, "%s", _Move(self._thread_id, state, event, after, action))
+            _log.log(level, "%s", _TransitionLogLine(self._thread_id, state, event, after, action))
         return action
 
-    def _find(
+    def _find_row(
         self, kind: type[AgentEvent] | None, state: AgentState, event: AgentEvent
-    ) -> _Compiled | None:
+    ) -> _CompiledRow | None:
         """The row that applies, an internal one if no `kind` is given; `None` if none does."""
         pair = (type(state), kind)
         rows = _INDEX.get(pair)
         if rows is None:
             return None
-        judge = JUDGES.get(pair)
+        judge = GUARD_FUNCTIONS.get(pair)
         return rows.get(None if judge is None else judge(self._config, state, event))
 
     def obligations(self) -> AgentAction:
@@ -210,20 +210,20 @@ class ConversationMachine:
 
         In `Error` it is `WaitForInput`, with the retry timer of `delay_s` armed again.
         """
-        act = _OBLIGATION.get(type(self._state), _wait)
+        act = _OBLIGATION_FUNCTIONS.get(type(self._state), _make_wait_action)
         return act(self._config, self._state, None)
 
 
-class _Move:
+class _TransitionLogLine:
     """One log line, put together only when somebody reads it."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_values",)
 
     def __init__(self, thread_id: str, *parts: Any) -> None:
-        self._parts = (thread_id, *parts)
+        self._values = (thread_id, *parts)
 
     def __str__(self) -> str:
-        thread_id, state, event, after, action = self._parts
+        thread_id, state, event, after, action = self._values
         names = [name_of(type(part)) for part in (state, event, after, action)]
         return "{}: {} --{}--> {} / {}".format(thread_id or "-", *names)
 
@@ -231,27 +231,27 @@ class _Move:
 # ---- actions, from the state just entered ------------------------------------------------------
 
 
-def _wait(_: AgentConfig, __: AgentState, ___: AgentEvent | None) -> WaitForInput:
+def _make_wait_action(_: AgentConfig, __: AgentState, ___: object) -> WaitForInput:
     return WAIT
 
 
-def _send(config: AgentConfig, state: CallingLlm, _: AgentEvent | None) -> SendLlmRequest:
+def _make_send_action(config: AgentConfig, state: CallingLlm, _: object) -> SendLlmRequest:
     return SendLlmRequest(build_request(config, state.conversation))
 
 
-def _round(state: ExecutingTools) -> tuple[tuple[ToolCall, Status], ...]:
+def _list_round_calls(state: ExecutingTools) -> tuple[tuple[ToolCall, Status], ...]:
     calls = zip(state.conversation[-1].tool_calls, state.executions, strict=True)
-    return tuple((as_run(call, status), status) for call, status in calls)
+    return tuple((apply_modification(call, status), status) for call, status in calls)
 
 
-def _execute(_: AgentConfig, state: ExecutingTools, __: AgentEvent | None) -> ExecuteTools:
+def _make_execute_action(_: AgentConfig, state: ExecutingTools, __: object) -> ExecuteTools:
     done = ToolExecutionStatus.Completed
     return ExecuteTools(
-        tuple(call for call, status in _round(state) if not isinstance(status, done))
+        tuple(call for call, status in _list_round_calls(state) if not isinstance(status, done))
     )
 
 
-def _request_approval(
+def _make_approval_action(
     _: AgentConfig, state: WaitingForApproval, event: AgentEvent | None
 ) -> RequestApproval:
     """All that is open; after a change that raised the risk of a call, what is asked anew."""
@@ -260,63 +260,63 @@ def _request_approval(
     return RequestApproval(tuple(q for q in state.questions if q.call.id == event.call_id))
 
 
-def _summarize(config: AgentConfig, state: Compacting, _: AgentEvent | None) -> Summarize:
+def _make_summarize_action(config: AgentConfig, state: Compacting, _: object) -> Summarize:
     conversation, did_not_fit = state.conversation, state.cause is CompactionCause.TOO_LONG
     due = None if did_not_fit else build_request(config, conversation)
     request = build_summary_request(config, conversation, state.through, state.focus, due)
-    words = words_kept(config, conversation, did_not_fit=did_not_fit)
+    words = compute_user_text_size(config, conversation, is_too_long=did_not_fit)
     return Summarize(request, state.through, words)
 
 
-def _display_error(_: AgentConfig, __: AgentState, event: Any) -> DisplayError:
+def _make_error_action(_: AgentConfig, __: AgentState, event: Any) -> DisplayError:
     if isinstance(event, CompactionRequested):
         return DisplayError("there is nothing to compact")
     return DisplayError(f"{event.error.text}; {event.error.advice}")
 
 
-def _run_hook(_: AgentConfig, state: PostToolsHook, __: AgentEvent | None) -> RunPostToolsHook:
+def _make_hook_action(_: AgentConfig, state: PostToolsHook, __: object) -> RunPostToolsHook:
     return RunPostToolsHook(state.completed_tools)
 
 
-def _shutdown(_: AgentConfig, __: AgentState, ___: AgentEvent | None) -> Shutdown:
+def _make_shutdown_action(_: AgentConfig, __: AgentState, ___: object) -> Shutdown:
     return Shutdown()
 
 
-_ACT: Final[Mapping[type, _Act]] = {
-    SendLlmRequest: _send,
-    ExecuteTools: _execute,
-    RunPostToolsHook: _run_hook,
-    WaitForInput: _wait,
+_ACTION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
+    SendLlmRequest: _make_send_action,
+    ExecuteTools: _make_execute_action,
+    RunPostToolsHook: _make_hook_action,
+    WaitForInput: _make_wait_action,
     DisplayMessage: lambda _, __, event: DisplayMessage(event.content),
-    DisplayError: _display_error,
-    Shutdown: _shutdown,
-    RequestApproval: _request_approval,
-    Summarize: _summarize,
+    DisplayError: _make_error_action,
+    Shutdown: _make_shutdown_action,
+    RequestApproval: _make_approval_action,
+    Summarize: _make_summarize_action,
 }
 
-_OBLIGATION: Final[Mapping[type, _Act]] = {
-    CallingLlm: _send,
-    ExecutingTools: _execute,
-    PostToolsHook: _run_hook,
-    ShuttingDown: _shutdown,
-    WaitingForApproval: _request_approval,
-    Compacting: _summarize,
+_OBLIGATION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
+    CallingLlm: _make_send_action,
+    ExecutingTools: _make_execute_action,
+    PostToolsHook: _make_hook_action,
+    ShuttingDown: _make_shutdown_action,
+    WaitingForApproval: _make_approval_action,
+    Compacting: _make_summarize_action,
 }
 
 
 # ---- the table, compiled for look-up -----------------------------------------------------------
 
-_Compiled: TypeAlias = tuple[Enter, _Act | None, Row]
+_CompiledRow: TypeAlias = tuple[StateFunction, _ActionFunction | None, Row]
 """A row with its functions."""
 
 
-def _compile() -> dict[tuple[type, type | None], dict[Guard | None, _Compiled]]:
-    index: dict[tuple[type, type | None], dict[Guard | None, _Compiled]] = {}
+def _compile_table() -> dict[tuple[type, type | None], dict[Guard | None, _CompiledRow]]:
+    index: dict[tuple[type, type | None], dict[Guard | None, _CompiledRow]] = {}
     for row in TRANSITIONS:
-        enter = ENTER[row.state, row.event, row.to]
-        act = None if row.action is None else _ACT[row.action]
+        enter = STATE_FUNCTIONS[row.state, row.event, row.to]
+        act = None if row.action is None else _ACTION_FUNCTIONS[row.action]
         index.setdefault((row.state, row.event), {})[row.guard] = enter, act, row
     return index
 
 
-_INDEX: Final = _compile()
+_INDEX: Final = _compile_table()

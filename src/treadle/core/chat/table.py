@@ -3,7 +3,7 @@
 Two rules hold here:
 
 1. Everything that decides where the machine goes is a row of `TRANSITIONS`; the functions that
-   compute the next state's *content* live in `moves.py` and cannot choose a row.
+   compute the next state's *content* live in `next_states.py` and cannot choose a row.
 2. There are no functions in the table, only names: it is also what draws the diagram and what the
    tests enumerate (every state, every event, every guard).
 
@@ -24,6 +24,7 @@ its result, so that no pair is torn; a request that has left already is not dist
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -72,7 +73,9 @@ from treadle.core.events import (
     ToolStarted,
     ToolUncertain,
     UserInput,
+    name_of,
 )
+from treadle.mermaid import Edge, draw_edges
 
 
 class Guard(Enum):
@@ -115,25 +118,25 @@ class Row(Struct, frozen=True):
     action: type[AgentAction] | None
 
 
-_ASK = WaitingForUserInput, UserInput
-_FAIL = CallingLlm, LlmEvent.Error
-_DONE = ExecutingTools, ToolCompleted
-_TOLD = WaitingForApproval, ApprovalDecided
-_SHORTEN = WaitingForUserInput, CompactionRequested
+_ON_INPUT = WaitingForUserInput, UserInput
+_ON_LLM_ERROR = CallingLlm, LlmEvent.Error
+_ON_TOOL_COMPLETED = ExecutingTools, ToolCompleted
+_ON_DECISION = WaitingForApproval, ApprovalDecided
+_ON_COMPACTION_REQUEST = WaitingForUserInput, CompactionRequested
 
 # fmt: off
 TRANSITIONS: Final[tuple[Row, ...]] = (
-    Row(*_ASK, Guard.BY_USER, CallingLlm, SendLlmRequest),
+    Row(*_ON_INPUT, Guard.BY_USER, CallingLlm, SendLlmRequest),
     Row(CallingLlm, LlmEvent.TextDelta, None, CallingLlm, DisplayMessage),
     Row(CallingLlm, LlmEvent.ToolCallDelta, None, CallingLlm, WaitForInput),
     Row(CallingLlm, LlmEvent.Completed, None, ProcessingLlmResponse, None),
-    Row(*_FAIL, Guard.RETRIES_LEFT, Error, WaitForInput),
-    Row(*_FAIL, Guard.GIVE_UP, WaitingForUserInput, DisplayError),
+    Row(*_ON_LLM_ERROR, Guard.RETRIES_LEFT, Error, WaitForInput),
+    Row(*_ON_LLM_ERROR, Guard.GIVE_UP, WaitingForUserInput, DisplayError),
     Row(ProcessingLlmResponse, None, Guard.HAS_CALLS, ExecutingTools, ExecuteTools),
     Row(ProcessingLlmResponse, None, Guard.NO_CALLS, WaitingForUserInput, WaitForInput),
-    Row(*_DONE, Guard.OTHERS_OPEN, ExecutingTools, WaitForInput),
-    Row(*_DONE, Guard.LAST_CHANGED, PostToolsHook, RunPostToolsHook),
-    Row(*_DONE, Guard.LAST_UNCHANGED, CallingLlm, SendLlmRequest),
+    Row(*_ON_TOOL_COMPLETED, Guard.OTHERS_OPEN, ExecutingTools, WaitForInput),
+    Row(*_ON_TOOL_COMPLETED, Guard.LAST_CHANGED, PostToolsHook, RunPostToolsHook),
+    Row(*_ON_TOOL_COMPLETED, Guard.LAST_UNCHANGED, CallingLlm, SendLlmRequest),
     Row(PostToolsHook, PostToolsHookCompleted, None, CallingLlm, SendLlmRequest),
     Row(Error, RetryTimeoutFired, Guard.FROM_LLM, CallingLlm, SendLlmRequest),
     *(Row(state, ShutdownRequested, None, ShuttingDown, Shutdown) for state in STATES),
@@ -149,15 +152,15 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
         )
     ),
     Row(ProcessingLlmResponse, None, Guard.NEEDS_YES, WaitingForApproval, RequestApproval),
-    Row(*_TOLD, Guard.OTHERS_ASKED, WaitingForApproval, WaitForInput),
-    Row(*_TOLD, Guard.ASKED_AGAIN, WaitingForApproval, RequestApproval),
-    Row(*_TOLD, Guard.LAST_MAY_RUN, ExecutingTools, ExecuteTools),
-    Row(*_TOLD, Guard.LAST_NONE_RUNS, CallingLlm, SendLlmRequest),
-    Row(*_SHORTEN, Guard.COMPACTABLE, Compacting, Summarize),
-    Row(*_SHORTEN, Guard.NOTHING_TO_COMPACT, WaitingForUserInput, DisplayError),
+    Row(*_ON_DECISION, Guard.OTHERS_ASKED, WaitingForApproval, WaitForInput),
+    Row(*_ON_DECISION, Guard.ASKED_AGAIN, WaitingForApproval, RequestApproval),
+    Row(*_ON_DECISION, Guard.LAST_MAY_RUN, ExecutingTools, ExecuteTools),
+    Row(*_ON_DECISION, Guard.LAST_NONE_RUNS, CallingLlm, SendLlmRequest),
+    Row(*_ON_COMPACTION_REQUEST, Guard.COMPACTABLE, Compacting, Summarize),
+    Row(*_ON_COMPACTION_REQUEST, Guard.NOTHING_TO_COMPACT, WaitingForUserInput, DisplayError),
     Row(WaitingForUserInput, Rewound, Guard.IN_THE_PAST, WaitingForUserInput, WaitForInput),
     Row(CallingLlm, None, Guard.NEAR_LIMIT, Compacting, Summarize),
-    Row(*_FAIL, Guard.TOO_LONG, Compacting, Summarize),
+    Row(*_ON_LLM_ERROR, Guard.TOO_LONG, Compacting, Summarize),
     Row(Compacting, Compacted, Guard.FITS_AND_WAITS, WaitingForUserInput, WaitForInput),
     Row(Compacting, Compacted, Guard.FITS_AND_GOES_ON, CallingLlm, SendLlmRequest),
     Row(Compacting, CompactionFailed, Guard.CAN_GO_ON, CallingLlm, SendLlmRequest),
@@ -165,3 +168,19 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
     Row(CallingLlm, Steered, Guard.BY_USER, CallingLlm, SendLlmRequest),
 )
 # fmt: on
+
+
+def draw_conversation_machine(rows: Sequence[Row]) -> str:
+    """The conversation machine's diagram. A state whose rows all lead back to it is terminal."""
+    edges = [Edge(row.state.__name__, row.to.__name__, _format_label(row)) for row in rows]
+    names = dict.fromkeys(name for edge in edges for name in edge[:2])
+    left = {edge.source for edge in edges if edge.target != edge.source}
+    return draw_edges(edges, edges[0].source, [name for name in names if name not in left])
+
+
+def _format_label(row: Row) -> str:
+    """`Event [guard] / Action`; an internal row has no event, an internal action no name."""
+    guard = f"[{row.guard.value}]" if row.guard is not None else ""
+    action = f"/ {row.action.__name__}" if row.action is not None else "/ (internal)"
+    event = name_of(row.event) if row.event is not None else ""
+    return " ".join(filter(None, (event, guard, action)))

@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from treadle.core.answer import as_assistant
-from treadle.core.executions import answered, list_pending_calls, pending
+from treadle.core.assistant_message import normalize_assistant_message
+from treadle.core.executions import append_results, list_pending_calls, make_pending_status
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import StateCompleted
 from treadle.core.task.memory import AgentMemory
@@ -28,10 +28,14 @@ from treadle.core.tools import (
 
 _Completed = ToolExecutionStatus.Completed
 _Success = ToolExecutionOutcome.Success
-_YES: Final = (Event.HUMAN_APPROVED, Event.HUMAN_MODIFIED, Event.HUMAN_APPROVED_PARALLEL)
+_APPROVAL_EVENTS: Final = (
+    Event.HUMAN_APPROVED,
+    Event.HUMAN_MODIFIED,
+    Event.HUMAN_APPROVED_PARALLEL,
+)
 
 
-def calls_of(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
+def list_step_calls(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
     """The calls of this step, in request order; empty if there are none.
 
     `Planning` leaves either one call or a batch; a custom state may leave both. Then each state
@@ -47,8 +51,8 @@ def calls_of(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
     return () if state == State.ACTING else batch
 
 
-def as_asked(
-    memory: AgentMemory, calls: tuple[ToolCall, ...], *, anew: bool = False
+def put_calls_in_transcript(
+    memory: AgentMemory, calls: tuple[ToolCall, ...], *, run_again: bool = False
 ) -> tuple[AgentMemory, tuple[ToolCall, ...]]:
     """The calls, and a transcript that ends with them as a model's wish.
 
@@ -59,45 +63,47 @@ def as_asked(
     Args:
         memory: what is known so far; its open calls are answered before new ones are asked for.
         calls: what is to be there.
-        anew: whether what has run is to run again.
+        run_again: whether what has run is to run again.
     """
     ids = [call.id for call in calls]
-    is_fresh = len({*ids}) == len(ids) and not (anew and any(map(_has_run, memory.executions)))
+    is_fresh = len({*ids}) == len(ids) and not (run_again and any(map(_has_run, memory.executions)))
     if is_fresh and {call.id for call in list_pending_calls(memory.transcript)}.issuperset(ids):
         return memory, calls
-    transcript = answered(memory.transcript, memory.executions)
-    message = as_assistant(Message.assistant("", calls), transcript)
+    transcript = append_results(memory.transcript, memory.executions)
+    message = normalize_assistant_message(Message.assistant("", calls), transcript)
     return replace(memory, transcript=transcript.append(message)), message.tool_calls
 
 
-def opened(
-    memory: AgentMemory, calls: tuple[ToolCall, ...], new: tuple[ToolCall, ...] | None = None
+def make_executions(
+    memory: AgentMemory, calls: tuple[ToolCall, ...], renamed: tuple[ToolCall, ...] | None = None
 ) -> tuple[Status, ...]:
-    """How the calls stand before the first of them runs; `new` are the same under new ids.
+    """How the calls stand before the first of them runs; `renamed` are the same under new ids.
 
     What a person said of a call stays: a yes for one run, a no for ever. A call that has run is
     to run again: a custom graph led here.
     """
     stands = {s.call_id: s for s in memory.executions if not _has_run(s)}
     executions: list[Status] = []
-    for call, named in zip(calls, new or calls, strict=True):
+    for call, named in zip(calls, renamed or calls, strict=True):
         status = stands.get(call.id)
         if isinstance(status, _Completed):
             outcome = replace(status.outcome, call_id=named.id)
             executions.append(replace(status, call_id=named.id, outcome=outcome))
         else:
-            status = stands.pop(call.id, None) or pending(named, memory.clock)
+            status = stands.pop(call.id, None) or make_pending_status(named, memory.clock)
             executions.append(replace(status, call_id=named.id))
     return tuple(executions)
 
 
-def with_word(before: AgentMemory, after: AgentMemory, event: StateCompleted) -> AgentMemory:
+def reconcile_approvals(
+    before: AgentMemory, after: AgentMemory, event: StateCompleted
+) -> AgentMemory:
     """What a custom state did to calls, with what of a person's word is left of them.
 
     A yes is for the call as it was: one that the state changed needs another. A custom state in
     the place of `WaitingForHuman` speaks for a person.
     """
-    after = _told_apart(after)
+    after = _separate_duplicate_ids(after)
     old, new = _calls_by_id(before), _calls_by_id(after)
     executions = tuple(
         replace(status, approved=UNSET, modified=UNSET, bound=UNSET)
@@ -107,18 +113,18 @@ def with_word(before: AgentMemory, after: AgentMemory, event: StateCompleted) ->
         for status in after.executions
     )
     after = replace(after, executions=executions)
-    if event.state != State.WAITING_FOR_HUMAN or event.event not in _YES:
+    if event.state != State.WAITING_FOR_HUMAN or event.event not in _APPROVAL_EVENTS:
         return after
     executions = tuple(
         replace(status, approved=True)
         if isinstance(status, ToolExecutionStatus.Pending)
         else status
-        for status in opened(after, calls_of(after, event.state))
+        for status in make_executions(after, list_step_calls(after, event.state))
     )
     return replace(after, executions=executions, pending_approval=None)
 
 
-def _told_apart(memory: AgentMemory) -> AgentMemory:
+def _separate_duplicate_ids(memory: AgentMemory) -> AgentMemory:
     """Of two calls under one id, of which a person may decide about one, the other has none."""
     current, batch = memory.current_tool_call, memory.pending_tool_calls
     if current is None or all(call.id != current.id or call == current for call in batch):
@@ -140,7 +146,7 @@ def _has_run(status: Status) -> bool:
     return outcome is not None
 
 
-def observation_of(outcome: Outcome) -> str:
+def format_observation(outcome: Outcome) -> str:
     """What history says of a call."""
     if isinstance(outcome, _Success):
         return f"SUCCESS: {outcome.output}"
@@ -150,10 +156,10 @@ def observation_of(outcome: Outcome) -> str:
     return f"ERROR: {error.text}"
 
 
-def with_answers(memory: AgentMemory) -> AgentMemory:
+def append_missing_results(memory: AgentMemory) -> AgentMemory:
     """A memory that is fit for a request: every call in its transcript has its result.
 
     That is so anyway in the default graph; a custom one may lead past `Observing`.
     """
-    transcript = answered(memory.transcript, memory.executions)
+    transcript = append_results(memory.transcript, memory.executions)
     return memory if transcript is memory.transcript else replace(memory, transcript=transcript)

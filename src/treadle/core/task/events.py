@@ -97,7 +97,7 @@ WRITABLE: Final = tuple(field.name for field in msgspec.structs.fields(MemoryCha
 """The fields of memory that the handler of a custom state may own."""
 
 
-class Logged(Struct, frozen=True, omit_defaults=True):
+class TraceLine(Struct, frozen=True, omit_defaults=True):
     """A line that a custom handler put into the trace; without a `state`, it is of its own."""
 
     event: str
@@ -114,7 +114,7 @@ class StateCompleted(_TaskEvent, frozen=True, tag="state_completed"):
     state: str
     event: str
     changes: MemoryChanges = MemoryChanges()
-    logged: tuple[Logged, ...] = ()
+    logged: tuple[TraceLine, ...] = ()
     notes: tuple[str, ...] = ()
     usage: Usage | None = None
     at: str = ""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from treadle.core.diagram import Edge, draw_edges, escape
 from treadle.core.task.events import WRITABLE, Graph
 from treadle.core.task.table import DEFAULT_ROWS, Event, State, TransitionTable
 from treadle.errors import BuildError
+from treadle.mermaid import Edge, draw_edges, escape_label
 
 
 def build_graph_table(graph: Graph) -> TransitionTable:
@@ -18,7 +18,7 @@ def build_graph_table(graph: Graph) -> TransitionTable:
     What a custom handler raises becomes `FatalError`, so each state that the graph declares gets
     a row from there to `Error`, unless the graph says where that leads. Nothing is checked here.
     """
-    stated = _stated(graph)
+    stated = _build_stated_table(graph)
     fatal = [
         (state.name, Event.FATAL_ERROR, State.ERROR)
         for state in graph.states
@@ -45,34 +45,34 @@ def check_graph(graph: Graph) -> TransitionTable:
             hint="states are CustomState(name, owns), rows are (state, event, next state)",
         ) from error
     table = build_graph_table(graph)
-    for fault in _faults(graph, table):
-        raise BuildError(fault, hint=f"this is the graph, for Mermaid:\n{draw_task(table)}")
+    for fault in _list_faults(graph, table):
+        raise BuildError(fault, hint=f"this is the graph, for Mermaid:\n{draw_task_machine(table)}")
     return table
 
 
-def draw_task(table: TransitionTable) -> str:
+def draw_task_machine(table: TransitionTable) -> str:
     """The diagram of a task machine: the default one, or a custom graph's."""
-    edges = [Edge(str(state), str(to), escape(event)) for state, event, to in table.rows]
+    edges = [Edge(str(state), str(to), escape_label(event)) for state, event, to in table.rows]
     named = dict.fromkeys(name for edge in edges for name in edge[:2])
     unnamed = sorted(table.terminal - {*named, *State})
     return draw_edges(edges, str(State.IDLE), [*filter(table.is_terminal, named), *unnamed])
 
 
-def _stated(graph: Graph) -> TransitionTable:
+def _build_stated_table(graph: Graph) -> TransitionTable:
     return TransitionTable([*DEFAULT_ROWS, *graph.rows], graph.terminal)
 
 
-def _faults(graph: Graph, table: TransitionTable) -> Iterator[str]:
+def _list_faults(graph: Graph, table: TransitionTable) -> Iterator[str]:
     """What is wrong with the graph; each kind may rely on those before it not being there."""
-    yield from _faults_of_names(graph)
-    yield from _faults_of_states(graph, table)
-    yield from _faults_of_rows(graph, table)
-    yield from _faults_of_paths(graph, table)
+    yield from _list_name_faults(graph)
+    yield from _list_state_faults(graph, table)
+    yield from _list_row_faults(graph, table)
+    yield from _list_path_faults(graph, table)
     if graph.transitions_max < 1:
         yield f"a run of at most {graph.transitions_max} transitions does nothing"
 
 
-def _faults_of_names(graph: Graph) -> Iterator[str]:
+def _list_name_faults(graph: Graph) -> Iterator[str]:
     declared = [*(state.name for state in graph.states), *graph.terminal]
     for name in (*declared, *(name for row in graph.rows for name in row)):
         if not name or not name.isprintable() or name != name.strip():
@@ -82,7 +82,7 @@ def _faults_of_names(graph: Graph) -> Iterator[str]:
             )
 
 
-def _faults_of_states(graph: Graph, table: TransitionTable) -> Iterator[str]:
+def _list_state_faults(graph: Graph, table: TransitionTable) -> Iterator[str]:
     seen: set[str] = set()
     for state in graph.states:
         if state.name in seen:
@@ -96,7 +96,7 @@ def _faults_of_states(graph: Graph, table: TransitionTable) -> Iterator[str]:
                 yield f"the state {state.name!r} cannot own {field!r}; what it can own: {can}"
 
 
-def _faults_of_rows(graph: Graph, table: TransitionTable) -> Iterator[str]:
+def _list_row_faults(graph: Graph, table: TransitionTable) -> Iterator[str]:
     declared = {state.name for state in graph.states}
     known = {*State, *table.terminal, *declared}
     for source, event, target in graph.rows:
@@ -118,16 +118,16 @@ def _faults_of_rows(graph: Graph, table: TransitionTable) -> Iterator[str]:
             yield f"the terminal state {str(source)!r} has a way out: {way}"
 
 
-def _faults_of_paths(graph: Graph, table: TransitionTable) -> Iterator[str]:
+def _list_path_faults(graph: Graph, table: TransitionTable) -> Iterator[str]:
     arrows = [(source, target) for source, _, target in table.rows]
-    reached = _closure([State.IDLE], arrows)
+    reached = _find_reachable_states([State.IDLE], arrows)
     declared = [*(state.name for state in graph.states), *graph.terminal]
     named = [*declared, *(name for source, _, target in graph.rows for name in (source, target))]
     for name in dict.fromkeys(named):
         if name not in reached:
             yield f"no path from {str(State.IDLE)!r} reaches the state {name!r}"
-    back = [(target, source) for source, _, target in _stated(graph).rows]
-    dead = reached - _closure(table.terminal, back)
+    back = [(target, source) for source, _, target in _build_stated_table(graph).rows]
+    dead = reached - _find_reachable_states(table.terminal, back)
     for name in dict.fromkeys(name for arrow in arrows for name in arrow):
         if name in dead:
             yield (
@@ -136,7 +136,7 @@ def _faults_of_paths(graph: Graph, table: TransitionTable) -> Iterator[str]:
             )
 
 
-def _closure(starts: Iterable[str], arrows: Iterable[tuple[str, str]]) -> set[str]:
+def _find_reachable_states(starts: Iterable[str], arrows: Iterable[tuple[str, str]]) -> set[str]:
     """All states to which arrows lead, one after another, and those where they start."""
     heads: dict[str, list[str]] = {}
     for source, target in arrows:

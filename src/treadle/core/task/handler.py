@@ -35,16 +35,16 @@ class HandlerContext(Struct, frozen=True):
     settings: AgentConfig
 
 
-Result: TypeAlias = tuple[AgentMemory, str | AgentAction | None]
+StateResult: TypeAlias = tuple[AgentMemory, str | AgentAction | None]
 """The memory, and what is next."""
 
 
-def refuse(memory: AgentMemory, _: Any, __: HandlerContext) -> Result:
+def refuse_event(memory: AgentMemory, _: Any, __: HandlerContext) -> StateResult:
     """No event fits here."""
     return memory, None
 
 
-def owe_nothing(_: AgentMemory, __: HandlerContext) -> AgentAction:
+def wait_for_events(_: AgentMemory, __: HandlerContext) -> AgentAction:
     """Nothing is in flight."""
     return WAIT
 
@@ -52,36 +52,36 @@ def owe_nothing(_: AgentMemory, __: HandlerContext) -> AgentAction:
 class Handler(Struct, frozen=True):
     """The three functions of a state."""
 
-    enter: Callable[[AgentMemory, HandlerContext], Result]
-    on: Callable[[AgentMemory, Any, HandlerContext], Result] = refuse
-    owed: Callable[[AgentMemory, HandlerContext], AgentAction] = owe_nothing
+    enter: Callable[[AgentMemory, HandlerContext], StateResult]
+    on: Callable[[AgentMemory, Any, HandlerContext], StateResult] = refuse_event
+    owed: Callable[[AgentMemory, HandlerContext], AgentAction] = wait_for_events
 
 
-def over_budget(memory: AgentMemory, state: str) -> AgentMemory | None:
+def stop_over_budget(memory: AgentMemory, state: str) -> AgentMemory | None:
     """The memory of a run that has used up its budget; `None` if it has not."""
     if memory.budget is None:
         return None
-    limit, text = memory.budget.exceeded_by(memory.total_usage, memory.elapsed_s)
-    return _stopped(memory, state, limit, text) if limit else None
+    limit, text = memory.budget.find_exceeded_limit(memory.total_usage, memory.elapsed_s)
+    return _stop_run(memory, state, limit, text) if limit else None
 
 
-def out_of_time(memory: AgentMemory, state: str) -> AgentMemory:
+def stop_out_of_time(memory: AgentMemory, state: str) -> AgentMemory:
     """The memory of a run whose time limit passed while work was in flight."""
     limit = None if memory.budget is None else memory.budget.max_time_s
     used = f"{memory.elapsed_s:.0f}" if limit is None else f"{memory.elapsed_s:.0f} of {limit:g}"
-    return _stopped(memory, state, "time", f"Time limit exceeded: {used} s used")
+    return _stop_run(memory, state, "time", f"Time limit exceeded: {used} s used")
 
 
-def _stopped(memory: AgentMemory, state: str, limit: Limit, text: str) -> AgentMemory:
+def _stop_run(memory: AgentMemory, state: str, limit: Limit, text: str) -> AgentMemory:
     return replace(memory, error=text, exceeded=limit).log(state, "BUDGET_EXCEEDED", text)
 
 
-def with_usage(memory: AgentMemory, usage: Usage | None) -> AgentMemory:
+def add_usage(memory: AgentMemory, usage: Usage | None) -> AgentMemory:
     """A memory that counts what was used of models, if anything."""
     return memory if usage is None else replace(memory, total_usage=memory.total_usage + usage)
 
 
-def short(text: str) -> str:
+def shorten(text: str) -> str:
     """As much of a text as a line of the trace keeps, on one line."""
     line = " ".join(text[: 4 * DATA_LENGTH_MAX].split())
     return line if len(line) <= DATA_LENGTH_MAX else line[: DATA_LENGTH_MAX - 1] + "…"

@@ -20,11 +20,11 @@ from treadle.core.budget import seconds_between
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, LlmEvent, ShutdownRequested, ToolProgressEvent, name_of
-from treadle.core.executions import asked_anew, without_yes
+from treadle.core.executions import drop_approvals, drop_question_scopes
 from treadle.core.llm import LlmError
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.calls import calls_of, with_answers, with_word
+from treadle.core.task.calls import append_missing_results, list_step_calls, reconcile_approvals
 from treadle.core.task.events import (
     WRITABLE,
     CustomState,
@@ -39,21 +39,21 @@ from treadle.core.task.graph import build_graph_table
 from treadle.core.task.handler import (
     Handler,
     HandlerContext,
-    Result,
-    out_of_time,
-    over_budget,
-    with_usage,
+    StateResult,
+    add_usage,
+    stop_out_of_time,
+    stop_over_budget,
 )
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.memory import AgentMemory, History, check_ownership
-from treadle.core.task.request import model_of
+from treadle.core.task.request import choose_task_model
 from treadle.core.task.table import Event, State, TransitionTable, build_transition_table
 from treadle.core.task.trace import Trace
 from treadle.core.tools import Status
 
 _log = logging.getLogger("treadle.task")
 
-_PASSING: Final = (
+_IGNORED_EVENTS: Final = (
     LlmEvent.TextDelta,
     LlmEvent.ThinkingDelta,
     LlmEvent.ToolCallDelta,
@@ -64,7 +64,7 @@ _PASSING: Final = (
 
 _IDLE: Final = str(State.IDLE)
 _ERROR: Final = str(State.ERROR)
-_ROUNDS: Final = (State.ACTING, State.PARALLEL_ACTING)
+_ROUND_STATES: Final = (State.ACTING, State.PARALLEL_ACTING)
 
 
 class TaskState(Struct, frozen=True):
@@ -107,7 +107,7 @@ class TaskMachine:
             self._table = build_graph_table(graph)
             self._custom = {state.name: state for state in graph.states}
 
-    def _with(self, config: AgentConfig, state: TaskState) -> TaskMachine:
+    def _copy_with(self, config: AgentConfig, state: TaskState) -> TaskMachine:
         other = TaskMachine(config, thread_id=self._thread_id, handlers=self._handlers)
         other._state = state
         other._read_graph()
@@ -115,23 +115,23 @@ class TaskMachine:
 
     def with_state(self, state: TaskState) -> TaskMachine:
         """A machine of the same configuration in another state; this one stays as it is."""
-        return self._with(self._config, state)
+        return self._copy_with(self._config, state)
 
-    def forked(self, thread_id: str) -> TaskMachine:
+    def fork(self, thread_id: str) -> TaskMachine:
         """The machine of a fork, where nobody has allowed anything; this one stays as it is."""
         memory = self._state.memory
-        memory = replace(memory, executions=without_yes(memory.executions))
+        memory = replace(memory, executions=drop_approvals(memory.executions))
         if (pending := memory.pending_approval) is not None:
-            pending = replace(pending, open=asked_anew(pending.open))
+            pending = replace(pending, open=drop_question_scopes(pending.open))
             memory = replace(memory, pending_approval=pending)
         config = self._config.without_grants()
-        other = self._with(config, replace(self._state, memory=memory))
+        other = self._copy_with(config, replace(self._state, memory=memory))
         other._thread_id = thread_id
         return other
 
     def with_config(self, config: AgentConfig) -> TaskMachine:
         """A machine in the same state with another configuration; this one stays as it is."""
-        return self._with(config, self._state)
+        return self._copy_with(config, self._state)
 
     # ---- what it is ----------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class TaskMachine:
     @property
     def model_name(self) -> str:
         """The model that this kind of task asks for; empty for the provider's default."""
-        return model_of(self._state.memory, self._config)
+        return choose_task_model(self._state.memory, self._config)
 
     @property
     def is_over(self) -> bool:
@@ -189,10 +189,10 @@ class TaskMachine:
     def is_at_rest(self) -> bool:
         """Whether nothing is to be done until a task comes, a person decides, or for ever."""
         is_blank = not self._state.memory.transcript
-        return is_blank or self.is_over or bool(self.questions) or self.gave_up is not None
+        return is_blank or self.is_over or bool(self.questions) or self.suspension_error is not None
 
     @property
-    def gave_up(self) -> LlmError | None:
+    def suspension_error(self) -> LlmError | None:
         """Why no model answers for now, if the task waits to be resumed for that."""
         failure = self._state.memory.failed_request
         if failure is None or not failure.is_given_up or not self._is_built_in(State.PLANNING):
@@ -209,10 +209,10 @@ class TaskMachine:
     @property
     def round(self) -> tuple[tuple[ToolCall, Status], ...]:
         """The calls that run or ran in this round, as they are to be run, in request order."""
-        if not any(map(self._is_built_in, _ROUNDS)):
+        if not any(map(self._is_built_in, _ROUND_STATES)):
             return ()
         memory = self._state.memory
-        return tuple(zip(calls_of(memory, self._state.name), memory.executions, strict=True))
+        return tuple(zip(list_step_calls(memory, self._state.name), memory.executions, strict=True))
 
     @property
     def retry(self) -> Retry | None:
@@ -237,13 +237,13 @@ class TaskMachine:
         name, memory = self._state.name, self._state.memory
         if not memory.transcript or self.is_over:
             return WAIT
-        handler = self._handler(name)
+        handler = self._find_handler(name)
         return RunState(name) if handler is None else handler.owed(memory, self._context)
 
     def _is_built_in(self, state: State) -> bool:
         return self._state.name == state and state not in self._custom
 
-    def _handler(self, name: str) -> Handler | None:
+    def _find_handler(self, name: str) -> Handler | None:
         """The built-in handler of a state; `None` if a custom one has to run."""
         return None if name in self._custom else self._handlers.get(name)
 
@@ -265,10 +265,12 @@ class TaskMachine:
                 Nothing has moved after either; `check` tells before.
         """
         self._path = ()
-        if isinstance(event, _PASSING):
+        if isinstance(event, _IGNORED_EVENTS):
             return WAIT
         before = self._state
-        moved = self._begin(event) if isinstance(event, TaskGiven) else self._happen(event)
+        moved = (
+            self._begin_task(event) if isinstance(event, TaskGiven) else self._apply_event(event)
+        )
         if moved is None:
             _log.warning(
                 "%s: %s refuses %s; nothing changed",
@@ -286,7 +288,7 @@ class TaskMachine:
             _log.info("%s: %s --%s--> %s / %s", self._thread_id or "-", *names)
         return action
 
-    def check(self, event: StateCompleted) -> None:
+    def check_completed_state(self, event: StateCompleted) -> None:
         """Whether what a custom handler returned can be; to be asked before it is recorded.
 
         Raises:
@@ -297,11 +299,11 @@ class TaskMachine:
         owns = {*self._custom[name].owns} if name in self._custom else set[str]()
         if event.event == Event.FATAL_ERROR:
             owns.add("error")  # a state that fails may say why
-        after = replace(memory, **_changes(event))
+        after = replace(memory, **_collect_changes(event))
         check_ownership(name, memory, after, frozenset(owns))
         self._table.target(name, event.event)
 
-    def _begin(self, event: TaskGiven) -> _Moved | None:
+    def _begin_task(self, event: TaskGiven) -> _MachineStep | None:
         if self._state.memory.transcript:
             return None
         memory = AgentMemory(
@@ -318,38 +320,42 @@ class TaskMachine:
             clock=event.at,
         )
         fresh = self.with_state(TaskState(memory=memory))
-        return fresh._follow(_IDLE, *fresh._enter(_IDLE, memory), [_IDLE])
+        return fresh._follow_transitions(_IDLE, *fresh._enter_state(_IDLE, memory), [_IDLE])
 
-    def _happen(self, event: AgentEvent | TaskEvent) -> _Moved | None:
+    def _apply_event(self, event: AgentEvent | TaskEvent) -> _MachineStep | None:
         name, memory = self._state.name, self._state.memory
         if not memory.transcript:
             return None
         if isinstance(event, TaskResumed):
             memory = replace(memory, clock=event.at or memory.clock)
-            if self.gave_up is None:
+            if self.suspension_error is None:
                 return TaskState(name, memory), (), WAIT
             planning = self._handlers[State.PLANNING]
-            return self._follow(name, *planning.on(memory, event, self._context), [])
+            return self._follow_transitions(name, *planning.on(memory, event, self._context), [])
         if self.is_over:
             return None
-        now = self._at(event)
-        handler = self._handler(name)
+        now = self._advance_clock(event)
+        handler = self._find_handler(name)
         if handler is not None:
             after, result = handler.on(now, event, self._context)
             if result is None and after is now:
                 return None
             check_ownership(name, now, after)
-            return self._follow(name, after, result, [])
+            return self._follow_transitions(name, after, result, [])
         if isinstance(event, StateCompleted) and event.state == name:
-            self.check(event)
-            return self._follow(name, _completed(now, event), event.event, [])
+            self.check_completed_state(event)
+            return self._follow_transitions(
+                name, _apply_completed_state(now, event), event.event, []
+            )
         if isinstance(event, StateFailed) and event.state == name:
-            return TaskState(name, with_usage(now, event.usage)), (), WAIT
+            return TaskState(name, add_usage(now, event.usage)), (), WAIT
         if isinstance(event, TimeRanOut):
-            return self._follow(_ERROR, *self._enter(_ERROR, out_of_time(now, name)), [_ERROR])
+            return self._follow_transitions(
+                _ERROR, *self._enter_state(_ERROR, stop_out_of_time(now, name)), [_ERROR]
+            )
         return None
 
-    def _at(self, event: Any) -> AgentMemory:
+    def _advance_clock(self, event: Any) -> AgentMemory:
         """The memory at the time of an event; time at rest does not count as work."""
         memory, at = self._state.memory, getattr(event, "at", "")
         if not at:
@@ -362,17 +368,17 @@ class TaskMachine:
         # A clock that runs backwards is held at its last value, so that no time counts twice.
         return replace(memory, elapsed_s=elapsed_s, clock=max(memory.clock, at))
 
-    def _enter(self, name: str, memory: AgentMemory) -> Result:
-        handler = self._handler(name)
+    def _enter_state(self, name: str, memory: AgentMemory) -> StateResult:
+        handler = self._find_handler(name)
         if handler is None:
             return memory, WAIT if self._table.is_terminal(name) else RunState(name)
         after, result = handler.enter(memory, self._context)
         check_ownership(name, memory, after)
         return after, result
 
-    def _follow(
+    def _follow_transitions(
         self, name: str, memory: AgentMemory, result: str | AgentAction | None, path: list[str]
-    ) -> _Moved:
+    ) -> _MachineStep:
         """From event to event through the table, until a state waits."""
         graph = memory.graph
         while isinstance(result, str):
@@ -381,30 +387,30 @@ class TaskMachine:
             if graph is not None and memory.moves > graph.transitions_max:
                 text = f"More than {graph.transitions_max} transitions: the graph runs in circles"
                 name, memory = _ERROR, replace(memory, error=text)
-            elif name in self._custom and (stopped := over_budget(memory, name)) is not None:
+            elif name in self._custom and (stopped := stop_over_budget(memory, name)) is not None:
                 name, memory = _ERROR, stopped
             path.append(name)
-            memory, result = self._enter(name, memory)
+            memory, result = self._enter_state(name, memory)
         return TaskState(name, memory), tuple(path), WAIT if result is None else result
 
 
-_Moved = tuple[TaskState, tuple[str, ...], AgentAction]
+_MachineStep = tuple[TaskState, tuple[str, ...], AgentAction]
 """The state reached, the states entered on the way, what the world is to do."""
 
 
-def _changes(event: StateCompleted) -> dict[str, Any]:
+def _collect_changes(event: StateCompleted) -> dict[str, Any]:
     values = {name: getattr(event.changes, name) for name in WRITABLE}
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
-def _completed(memory: AgentMemory, event: StateCompleted) -> AgentMemory:
+def _apply_completed_state(memory: AgentMemory, event: StateCompleted) -> AgentMemory:
     """The memory with what a custom handler wrote, logged and used."""
-    memory = with_word(memory, replace(memory, **_changes(event)), event)
-    memory = with_usage(memory, event.usage)
+    memory = reconcile_approvals(memory, replace(memory, **_collect_changes(event)), event)
+    memory = add_usage(memory, event.usage)
     for line in event.logged:
         memory = memory.log(line.state or event.state, line.event, line.data)
     if event.notes:
-        memory = with_answers(memory)  # nothing may stand between calls and their results
+        memory = append_missing_results(memory)  # nothing may stand between calls and their results
     for text in event.notes:
         memory = memory.tell(text)
     return memory

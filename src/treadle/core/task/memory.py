@@ -14,11 +14,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.core.append_list import AppendList
 from treadle.core.approval import Question
 from treadle.core.budget import Limit, TokenBudget, TokenUsage
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError
-from treadle.core.log import Log
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import AgentConfig, Graph
 from treadle.core.task.table import State
@@ -44,7 +44,7 @@ SUMMARY: Final = "[SUMMARY]"
 """The name of the tool of an entry that stands for older ones."""
 
 
-class History(Log[HistoryEntry]):
+class History(AppendList[HistoryEntry]):
     """Finished calls, oldest first; append-only but for reflection."""
 
     __slots__ = ()
@@ -155,10 +155,10 @@ class AgentMemory(Struct, frozen=True):
         """`build_messages` without the system message, which requests carry by themselves."""
         if self.config.history_style == "native":
             return self.transcript.in_view
-        return _as_text(self.transcript, self.task)
+        return _format_as_text(self.transcript, self.task)
 
 
-def _as_text(transcript: Conversation, task: str) -> Conversation:
+def _format_as_text(transcript: Conversation, task: str) -> Conversation:
     """History in words, the task last. Costs time in proportion to what is in view."""
     said: list[Message] = []
     for message in transcript.in_view:
@@ -177,8 +177,8 @@ def _as_text(transcript: Conversation, task: str) -> Conversation:
     return Conversation([*said, Message.user(task)])
 
 
-_ACTORS: Final = (State.ACTING, State.PARALLEL_ACTING)
-_BOTH: Final = (State.PLANNING, *_ACTORS, State.WAITING_FOR_HUMAN)
+_ACTING: Final = (State.ACTING, State.PARALLEL_ACTING)
+_CALL_STATES: Final = (State.PLANNING, *_ACTING, State.WAITING_FOR_HUMAN)
 
 OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -194,21 +194,28 @@ OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "retry_count": frozenset({State.PLANNING}),
         "confidence_score": frozenset({State.PLANNING}),
         "final_answer": frozenset({State.PLANNING}),
-        "exceeded": frozenset({State.PLANNING, *_ACTORS}),
-        "error": frozenset(_BOTH),
-        "current_tool_call": frozenset({*_BOTH, State.OBSERVING} - {State.PARALLEL_ACTING}),
-        "pending_tool_calls": frozenset({*_BOTH, State.OBSERVING} - {State.ACTING}),
-        "pending_approval": frozenset(_BOTH),
-        "executions": frozenset({*_BOTH, State.OBSERVING}),
+        "exceeded": frozenset({State.PLANNING, *_ACTING}),
+        "error": frozenset(_CALL_STATES),
+        "current_tool_call": frozenset({*_CALL_STATES, State.OBSERVING} - {State.PARALLEL_ACTING}),
+        "pending_tool_calls": frozenset({*_CALL_STATES, State.OBSERVING} - {State.ACTING}),
+        "pending_approval": frozenset(_CALL_STATES),
+        "executions": frozenset({*_CALL_STATES, State.OBSERVING}),
         "last_observation": frozenset({State.ACTING, State.WAITING_FOR_HUMAN, State.OBSERVING}),
         "parallel_results": frozenset(
             {State.PARALLEL_ACTING, State.WAITING_FOR_HUMAN, State.OBSERVING}
         ),
-        "total_usage": frozenset({State.PLANNING, *_ACTORS, State.OBSERVING, State.REFLECTING}),
+        "total_usage": frozenset({State.PLANNING, *_ACTING, State.OBSERVING, State.REFLECTING}),
         "failed_request": frozenset({State.PLANNING}),
         "history": frozenset({State.OBSERVING, State.REFLECTING}),
         "transcript": frozenset(
-            {State.PLANNING, *_ACTORS, State.OBSERVING, State.REFLECTING, State.DONE, State.ERROR}
+            {
+                State.PLANNING,
+                *_ACTING,
+                State.OBSERVING,
+                State.REFLECTING,
+                State.DONE,
+                State.ERROR,
+            }
         ),
     }
 )
@@ -240,19 +247,19 @@ def check_ownership(
         old, new = getattr(before, name), getattr(after, name)
         if old is new:
             continue
-        if name == "trace" and new.begins_with(old):
+        if name == "trace" and new.starts_with(old):
             continue
         owners = OWNERS.get(name, frozenset())
-        if (state in owners or name in owns) and _is_push(state, name, old, new):
+        if (state in owners or name in owns) and _is_allowed_change(state, name, old, new):
             continue
         if old != new:
             raise OwnershipViolation(state, name, sorted(owners))
 
 
-def _is_push(state: str, name: str, old: Any, new: Any) -> bool:
+def _is_allowed_change(state: str, name: str, old: Any, new: Any) -> bool:
     """Whether an append-only field was only appended to, where that is all the state may do."""
     if name == "history" and state != State.REFLECTING:
-        return bool(new.begins_with(old))
+        return bool(new.starts_with(old))
     if name == "transcript":
-        return bool(new.begins_with(old))
+        return bool(new.starts_with(old))
     return True

@@ -30,24 +30,24 @@ def build_request(memory: AgentMemory, settings: AgentConfig) -> LlmRequest:
     """The request of the present planning step; the same bytes whenever it is built."""
     tools = settings.tools
     if memory.config.self_reported_confidence:
-        tools = tuple(map(_with_confidence, tools))
+        tools = tuple(map(_add_confidence, tools))
     return LlmRequest(
-        model_of(memory, settings),
+        choose_task_model(memory, settings),
         memory.messages_in_view(),
         tools,
-        _system(memory),
+        _build_system_prompt(memory),
         settings.max_tokens,
         settings.temperature,
         settings.reasoning,
     )
 
 
-def model_of(memory: AgentMemory, settings: AgentConfig) -> str:
+def choose_task_model(memory: AgentMemory, settings: AgentConfig) -> str:
     """The model for this kind of task; the provider's default if none is named."""
     return choose_model(memory.config.models, memory.task_type) or settings.model_name
 
 
-def _system(memory: AgentMemory) -> str:
+def _build_system_prompt(memory: AgentMemory) -> str:
     schema = memory.config.output_schema
     if schema is None:
         return memory.system_prompt
@@ -58,25 +58,25 @@ def _system(memory: AgentMemory) -> str:
     return f"{memory.system_prompt}\n\n{form}" if memory.system_prompt else form
 
 
-def _with_confidence(tool: ToolDefinition) -> ToolDefinition:
-    properties = {**_properties(tool), confidence_name(tool): _CONFIDENCE}
+def _add_confidence(tool: ToolDefinition) -> ToolDefinition:
+    properties = {**_get_properties(tool), find_confidence_name(tool): _CONFIDENCE}
     return replace(tool, input_schema={**tool.input_schema, "properties": properties})
 
 
-def _properties(tool: ToolDefinition) -> dict[str, Any]:
+def _get_properties(tool: ToolDefinition) -> dict[str, Any]:
     properties = tool.input_schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
-def confidence_name(tool: ToolDefinition) -> str:
+def find_confidence_name(tool: ToolDefinition) -> str:
     """The name of the property in which a call of this tool says its confidence."""
     name = "confidence"
-    while name in _properties(tool):
+    while name in _get_properties(tool):
         name = f"_{name}"
     return name
 
 
-def as_run(
+def extract_confidences(
     calls: Sequence[ToolCall], memory: AgentMemory, settings: AgentConfig
 ) -> tuple[tuple[ToolCall, ...], list[float]]:
     """The calls as they are to be run, and the confidences that stood in them."""
@@ -87,13 +87,13 @@ def as_run(
     for call in calls:
         tool = settings.definition_of(call.tool_name)
         if tool is not None:
-            call, confidence = _without_confidence(call, confidence_name(tool))
+            call, confidence = _extract_confidence(call, find_confidence_name(tool))
             reported += [] if confidence is None else [confidence]
         run.append(call)
     return tuple(run), reported
 
 
-def _without_confidence(call: ToolCall, name: str) -> tuple[ToolCall, float | None]:
+def _extract_confidence(call: ToolCall, name: str) -> tuple[ToolCall, float | None]:
     """The other arguments keep their bytes; text that is no JSON object stays as it is."""
     try:
         arguments = msgspec.json.decode(call.arguments_json, type=dict[str, msgspec.Raw])

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from treadle.core.log import Log
+from treadle.core.append_list import AppendList
 
 DATA_LENGTH_SHOWN: Final = 60
 """Characters of an entry's data that the table shows; the entry itself has all of it."""
@@ -23,7 +23,7 @@ class TraceEntry(Struct, frozen=True, gc=False):
     timestamp: str
 
 
-class Trace(Log[TraceEntry]):
+class Trace(AppendList[TraceEntry]):
     """All entries, oldest first; cheap to extend, every older value stays valid."""
 
     __slots__ = ()

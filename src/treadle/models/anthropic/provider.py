@@ -10,11 +10,15 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from treadle.core.budget import length_of
+from treadle.core.budget import count_request_characters
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.anthropic.request import counted, parameters_of, source_of
+from treadle.models.anthropic.request import (
+    make_message_parameters,
+    make_source,
+    select_counted_parameters,
+)
 from treadle.models.anthropic.stream import AnthropicAssembler
-from treadle.models.wire.provider import COUNT_S_MAX, NOTHING, Extras, SdkProvider
+from treadle.models.wire.provider import COUNT_S_MAX, NO_EXTRAS, RequestExtras, SdkProvider
 from treadle.models.wire.stream import StreamedResponse, make_client
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ class AnthropicProvider(SdkProvider):
         name: str = "anthropic",
         base_url: str = BASE_URL,
         traits: Callable[[str], ModelTraits] | None = None,
-        extras: Extras = NOTHING,
+        extras: RequestExtras = NO_EXTRAS,
     ) -> None:
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
 
@@ -65,27 +69,27 @@ class AnthropicProvider(SdkProvider):
         client._custom_headers = dict(self._extras.headers)
         return client
 
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
-        messages = self._client().messages
+    def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
+        messages = self._get_client().messages
         create: Any = messages.with_streaming_response.create
         opened: AbstractAsyncContextManager[StreamedResponse] = create(
-            stream=True, **self._parameters(request)
+            stream=True, **self._make_parameters(request)
         )
         return opened
 
     def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
-        messages = self._client().messages
+        messages = self._get_client().messages
         count: Any = messages.with_streaming_response.count_tokens
         opened: AbstractAsyncContextManager[StreamedResponse] = count(
-            timeout=COUNT_S_MAX, **counted(self._parameters(request))
+            timeout=COUNT_S_MAX, **select_counted_parameters(self._make_parameters(request))
         )
         return opened
 
-    def _assembler(self, request: LlmRequest) -> AnthropicAssembler:
-        source = source_of(request, self._name)
-        return AnthropicAssembler(source, len(request.messages), length_of(request))
+    def _make_assembler(self, request: LlmRequest) -> AnthropicAssembler:
+        source = make_source(request, self._name)
+        return AnthropicAssembler(source, len(request.messages), count_request_characters(request))
 
-    def _parameters(self, request: LlmRequest) -> dict[str, Any]:
-        return parameters_of(
+    def _make_parameters(self, request: LlmRequest) -> dict[str, Any]:
+        return make_message_parameters(
             request, self._name, self.traits(request.model), self._extras.cache_lifetime
         )

@@ -26,15 +26,15 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.counts import output_limit
-from treadle.models.layout import arguments_object, bare_model, blocks_of
+from treadle.models.layout import arguments_object, list_blocks, strip_provider
 from treadle.models.prompt_cache import (
     LOOK_BACK,
     CacheLifetime,
-    cache_mark,
-    end_before,
+    find_previous_request_end,
     is_read_only,
+    make_cache_mark,
 )
+from treadle.models.token_counts import get_output_limit
 
 MAX_TOKENS_DEFAULT: Final = 32_000
 MAX_TOKENS_UNKNOWN: Final = 8192
@@ -61,7 +61,7 @@ _COUNTED: Final = (
 )
 
 
-def parameters_of(
+def make_message_parameters(
     request: LlmRequest, provider: str, traits: ModelTraits, lifetime: CacheLifetime = "5m"
 ) -> dict[str, Any]:
     """The parameters of `messages.create`, but for `stream`.
@@ -72,23 +72,23 @@ def parameters_of(
         traits: what the model can do.
         lifetime: of what the API caches.
     """
-    source = source_of(request, provider)
-    mark = cache_mark(request, lifetime)
-    max_tokens = output_limit(request, traits) or min(
+    source = make_source(request, provider)
+    mark = make_cache_mark(request, lifetime)
+    max_tokens = get_output_limit(request, traits) or min(
         traits.output_tokens_max or MAX_TOKENS_UNKNOWN, MAX_TOKENS_DEFAULT
     )
     parameters: dict[str, Any] = {
-        "model": bare_model(request.model, provider),
+        "model": strip_provider(request.model, provider),
         "max_tokens": max_tokens,
-        "messages": [*_messages(request.messages, source)],
+        "messages": [*_make_messages(request.messages, source)],
         **({} if is_read_only(request) else mark),
     }
-    _mark_end_before(parameters["messages"], mark, is_read_only=is_read_only(request))
+    _mark_previous_request(parameters["messages"], mark, is_read_only=is_read_only(request))
     if request.system.strip():
         parameters["system"] = [{"type": "text", "text": request.system, **mark}]
     if request.tools and traits.has_tools:
-        parameters["tools"] = [_tool(definition) for definition in request.tools]
-    parameters |= _reasoning(request, source, traits, max_tokens)
+        parameters["tools"] = [_make_tool(definition) for definition in request.tools]
+    parameters |= _make_reasoning(request, source, traits, max_tokens)
     may_vary = traits.has_temperature and "thinking" not in parameters
     if request.temperature is not None and may_vary:
         parameters["extra_body"] = {"temperature": request.temperature}
@@ -96,36 +96,36 @@ def parameters_of(
     return parameters
 
 
-def _mark_end_before(
+def _mark_previous_request(
     messages: list[dict[str, Any]], mark: dict[str, Any], *, is_read_only: bool
 ) -> None:
     """Mark the end of the request before, if the API would not look back as far."""
-    end = end_before(messages, is_read_only=is_read_only)
+    end = find_previous_request_end(messages, is_read_only=is_read_only)
     added = sum(len(message["content"]) for message in messages[end + 1 :])
     if end >= 0 and (is_read_only or added >= LOOK_BACK):
         messages[end]["content"][-1].update(mark)
 
 
-def source_of(request: LlmRequest, provider: str) -> str:
+def make_source(request: LlmRequest, provider: str) -> str:
     """What blocks are marked with: `provider:model`, and what else their signatures stand on.
 
     Newer models bind their thinking to the system prompt and the tools, and refuse a request for
     good in which it comes back under others: a thread that goes on in another folder or approval
     mode must leave it out.
     """
-    name = f"{provider}:{bare_model(request.model, provider)}"
+    name = f"{provider}:{strip_provider(request.model, provider)}"
     if not (request.system or request.tools):
         return name
     bound = msgspec.json.encode((request.system, request.tools))
     return f"{name}#{sha256(bound).hexdigest()[:12]}"
 
 
-def counted(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def select_counted_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the parameters that `messages.count_tokens` takes."""
     return {name: parameters[name] for name in _COUNTED if name in parameters}
 
 
-def _tool(definition: ToolDefinition) -> dict[str, Any]:
+def _make_tool(definition: ToolDefinition) -> dict[str, Any]:
     return {
         "name": definition.name,
         "description": definition.description,
@@ -133,7 +133,7 @@ def _tool(definition: ToolDefinition) -> dict[str, Any]:
     }
 
 
-def _reasoning(
+def _make_reasoning(
     request: LlmRequest, source: str, traits: ModelTraits, max_tokens: int
 ) -> dict[str, Any]:
     """How the model is to think.
@@ -166,13 +166,13 @@ def _may_think(messages: Conversation, source: str) -> bool:
     first: list[dict[str, Any]] = []
     for message in reversed(messages):
         if message.role == "assistant":
-            first = _assistant(message, source) or first
+            first = _make_assistant_blocks(message, source) or first
         elif message.role != "tool":
             break
     return not first or first[0].get("type") in THINKING
 
 
-def _messages(messages: Conversation, source: str) -> Iterator[dict[str, Any]]:
+def _make_messages(messages: Conversation, source: str) -> Iterator[dict[str, Any]]:
     """The conversation; the results of one round of tools in one message.
 
     What the person says after results is a message of its own: the API joins the two, and the
@@ -182,13 +182,13 @@ def _messages(messages: Conversation, source: str) -> Iterator[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "tool":
-            results.append(_result(message))
+            results.append(_make_result(message))
             continue
         if results:
             yield {"role": "user", "content": results}
             results = []
         if message.role == "assistant":
-            if blocks := _assistant(message, source):
+            if blocks := _make_assistant_blocks(message, source):
                 yield {"role": "assistant", "content": blocks}
         else:
             text = message.content if message.content.strip() else EMPTY
@@ -197,16 +197,16 @@ def _messages(messages: Conversation, source: str) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": results}
 
 
-def _assistant(message: Message, source: str) -> list[dict[str, Any]]:
+def _make_assistant_blocks(message: Message, source: str) -> list[dict[str, Any]]:
     """The blocks of an assistant message that the API takes back.
 
     It takes no text of spaces only, no thinking without a signature, and none at the end, where an
     answer leaves it that was cut while the model thought.
     """
     blocks: list[dict[str, Any]] = []
-    for block in blocks_of(message, source):
+    for block in list_blocks(message, source):
         if isinstance(block, ToolCall):
-            blocks.append(_call(block))
+            blocks.append(_make_call(block))
         elif isinstance(block, str):
             if block.strip():
                 blocks.append({"type": "text", "text": block})
@@ -217,19 +217,19 @@ def _assistant(message: Message, source: str) -> list[dict[str, Any]]:
     return blocks
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _make_call(call: ToolCall) -> dict[str, Any]:
     return {
         "type": "tool_use",
-        "id": _name(call.id),
-        "name": _name(call.tool_name),
+        "id": _make_valid_name(call.id),
+        "name": _make_valid_name(call.tool_name),
         "input": arguments_object(call),
     }
 
 
-def _result(message: Message) -> dict[str, Any]:
+def _make_result(message: Message) -> dict[str, Any]:
     result: dict[str, Any] = {
         "type": "tool_result",
-        "tool_use_id": _name(message.tool_call_id or ""),
+        "tool_use_id": _make_valid_name(message.tool_call_id or ""),
     }
     if message.content.strip():
         result["content"] = message.content
@@ -238,7 +238,7 @@ def _result(message: Message) -> dict[str, Any]:
     return result
 
 
-def _name(text: str) -> str:
+def _make_valid_name(text: str) -> str:
     """An id or a tool's name as the API takes it; those of other models may hold any character."""
     if text and len(text) <= _NAME_LENGTH_MAX and not _NOT_IN_NAMES.search(text):
         return text

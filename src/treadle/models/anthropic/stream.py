@@ -15,17 +15,17 @@ import msgspec
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
-from treadle.models.counts import Tally, token_count
-from treadle.models.error_body import says_error
-from treadle.models.failures import WireError, one_line
-from treadle.models.layout import Draft, Pieces
+from treadle.models.error_body import is_error_body
+from treadle.models.failures import WireError, shorten_to_line
+from treadle.models.layout import MessageBuilder, TextBuffer
+from treadle.models.token_counts import UsageEstimator, get_token_count
 from treadle.models.wire.sse import SseEvent
 from treadle.models.wire.stream import (
     ALIVE,
     StreamError,
-    cut_stream,
     decode_event,
     decode_object,
+    make_cut_stream_error,
 )
 
 FINISH_REASONS: Final[Mapping[str, str]] = {
@@ -39,7 +39,7 @@ FINISH_REASONS: Final[Mapping[str, str]] = {
 """`pause_turn` comes with tools that the provider runs, which nobody asks for here; what there is
 of the answer is a message all the same, and the model goes on when it is asked to."""
 
-WHOLE: Final = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
+COMPLETE_REASONS: Final = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
 """After these reasons nothing is missing. After others, unknown ones included, the last call may
 have lost its end, so it must not run unless its arguments are there."""
 
@@ -65,7 +65,7 @@ class _Block:
     def __init__(self, kind: str, body: dict[str, Any]) -> None:
         self.type = kind
         self.body = body
-        self.pieces = Pieces()
+        self.pieces = TextBuffer()
         self.has_ended = False
 
 
@@ -79,8 +79,8 @@ class AnthropicAssembler:
     """
 
     def __init__(self, source: str, salt: int, length: int) -> None:
-        self._draft = Draft(source, salt)
-        self._tally = Tally(length)
+        self._builder = MessageBuilder(source, salt)
+        self._estimator = UsageEstimator(length)
         self._blocks: list[_Block] = []
         self._counts: dict[str, int] = {}
         self._has_totals = False
@@ -91,13 +91,13 @@ class AnthropicAssembler:
         self._reason = ""
         self._details: Any = None
         """What the API says of a refusal."""
-        self._takers: Mapping[Any, Callable[[dict[str, Any]], Iterable[ModelEvent]]] = {
-            "message_start": self._take_start,
-            "content_block_start": self._take_block,
-            "content_block_delta": self._take_delta,
-            "content_block_stop": self._take_block_end,
-            "message_delta": self._take_reason,
-            "message_stop": self._take_end,
+        self._handlers: Mapping[Any, Callable[[dict[str, Any]], Iterable[ModelEvent]]] = {
+            "message_start": self._handle_message_start,
+            "content_block_start": self._handle_block_start,
+            "content_block_delta": self._handle_block_delta,
+            "content_block_stop": self._handle_block_stop,
+            "message_delta": self._handle_message_delta,
+            "message_stop": self._handle_message_stop,
         }
 
     @property
@@ -111,34 +111,38 @@ class AnthropicAssembler:
 
         What `message_start` says of tokens written is no total: it is said before they are.
         """
-        if self._counts or self._tally.written_length:
-            return self._usage()
+        if self._counts or self._estimator.written_length:
+            return self._compute_usage()
         return None
 
     def add_event(self, event: SseEvent) -> Iterator[ModelEvent]:
         """The deltas that an event brings; one that brings nothing is a sign of life."""
-        return self._tally.count(self._take(event))
+        return self._estimator.count_deltas(self._handle_event(event))
 
-    def _take(self, event: SseEvent) -> Iterator[ModelEvent]:
+    def _handle_event(self, event: SseEvent) -> Iterator[ModelEvent]:
         if event.event == "ping":
             yield ALIVE
             return
         body = decode_event(event)
         kind = body.get("type")
-        if event.event == "error" or kind == "error" or (kind is None and says_error(body)):
+        if event.event == "error" or kind == "error" or (kind is None and is_error_body(body)):
             raise StreamError(body)
-        take = self._takers.get(kind) if isinstance(kind, str) else None
+        take = self._handlers.get(kind) if isinstance(kind, str) else None
         if take is None:
             yield ALIVE  # a ping, or what a later version of the API adds
             return
-        if self._is_done or (self._reason and take not in (self._take_reason, self._take_end)):
-            raise _invalid(f"{kind} comes after the end")
-        if kind == "message_start" and self._id and self._id == _id_in(body):
+        if self._is_done or (
+            self._reason and take not in (self._handle_message_delta, self._handle_message_stop)
+        ):
+            raise _make_error(f"{kind} comes after the end")
+        if kind == "message_start" and self._id and self._id == _get_message_id(body):
             # Proxies that go on after a lost connection say once more whose answer it is.
             yield ALIVE
             return
         if self._has_begun == (kind == "message_start"):
-            raise _invalid(f"{kind} comes {'twice' if self._has_begun else 'before message_start'}")
+            raise _make_error(
+                f"{kind} comes {'twice' if self._has_begun else 'before message_start'}"
+            )
         is_silent = True
         for one in take(body):
             is_silent = False
@@ -153,55 +157,55 @@ class AnthropicAssembler:
         conversation, it would have every later request refused too.
         """
         if not self._is_done:
-            raise cut_stream()
+            raise make_cut_stream_error()
         if self._reason == "refusal":
-            raise WireError(LlmErrorKind.CONTENT_FILTERED, _refusal(self._details))
-        yield from self._draft.end(is_cut=self._reason not in WHOLE)
+            raise WireError(LlmErrorKind.CONTENT_FILTERED, _describe_refusal(self._details))
+        yield from self._builder.end(is_cut=self._reason not in COMPLETE_REASONS)
         reason = FINISH_REASONS.get(self._reason)
         yield LlmEvent.Completed(
             LlmResponse(
-                self._draft.message(),
-                self._usage(),
-                one_line(self._reason)[:_REASON_LENGTH_MAX] if reason is None else reason,
+                self._builder.build_message(),
+                self._compute_usage(),
+                shorten_to_line(self._reason)[:_REASON_LENGTH_MAX] if reason is None else reason,
             )
         )
 
-    def _take_start(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+    def _handle_message_start(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
         message = body.get("message")
         if not isinstance(message, dict) or message.get("content"):
-            raise _invalid("message_start brings no empty message")
+            raise _make_error("message_start brings no empty message")
         self._has_begun = True
-        self._id = _id_in(body)
-        self._count(message.get("usage"))
+        self._id = _get_message_id(body)
+        self._update_counts(message.get("usage"))
         return ()
 
-    def _take_block(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
-        index, block = _index(body), body.get("content_block")
+    def _handle_block_start(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        index, block = _get_index(body), body.get("content_block")
         if not isinstance(block, dict) or not isinstance(kind := block.get("type"), str):
-            raise _invalid("content_block_start brings no block")
+            raise _make_error("content_block_start brings no block")
         if index != len(self._blocks):
-            raise _invalid(f"block {_shown(body.get('index'))} begins out of order")
+            raise _make_error(f"block {_format_index(body.get('index'))} begins out of order")
         self._blocks.append(_Block(kind, block))
         if kind == "text":
-            self._draft.open_text(index)
-            return self._draft.add_text(index, _text(block, "text"))
+            self._builder.open_text(index)
+            return self._builder.add_text(index, _get_text(block, "text"))
         if kind == "tool_use":
-            return self._draft.open_call(index, _text(block, "id"), _text(block, "name"))
-        self._draft.put_opaque(index, block)
-        return self._add_thinking(index, _text(block, "thinking")) if kind == "thinking" else ()
+            return self._builder.open_call(index, _get_text(block, "id"), _get_text(block, "name"))
+        self._builder.put_opaque(index, block)
+        return self._add_thinking(index, _get_text(block, "thinking")) if kind == "thinking" else ()
 
-    def _take_delta(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
-        index, block = self._open_block(body)
+    def _handle_block_delta(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        index, block = self._find_open_block(body)
         delta = body.get("delta")
         if not isinstance(delta, dict) or not isinstance(kind := delta.get("type"), str):
-            raise _invalid("content_block_delta brings no delta")
+            raise _make_error("content_block_delta brings no delta")
         name = _TEXT_OF_DELTA.get(kind)
         if name is None:
             return ()
-        piece = _text(delta, name)
+        piece = _get_text(delta, name)
         match kind, block.type:
             case "text_delta", "text":
-                return self._draft.add_text(index, piece)
+                return self._builder.add_text(index, piece)
             case "input_json_delta", "tool_use":
                 return self._add_arguments(index, piece)
             case "thinking_delta", "thinking":
@@ -209,14 +213,14 @@ class AnthropicAssembler:
             case "signature_delta", "thinking":
                 block.body["signature"] = piece
             case _, known if known in _KNOWN_BLOCKS:
-                raise _invalid(f"{kind} comes for a block of type {known}")
+                raise _make_error(f"{kind} comes for a block of type {known}")
             case "input_json_delta", _:
-                self._draft.keep(piece)
+                self._builder.count_size(piece)
                 block.pieces.append(piece)
         return ()
 
-    def _take_block_end(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
-        index, block = self._open_block(body)
+    def _handle_block_stop(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+        index, block = self._find_open_block(body)
         block.has_ended = True
         came, given = str(block.pieces), block.body.get("input")
         if block.type == "thinking":
@@ -227,54 +231,54 @@ class AnthropicAssembler:
             block.body["input"] = decode_object(came.encode("utf-8", "surrogatepass"))
         return ()
 
-    def _take_reason(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
+    def _handle_message_delta(self, body: dict[str, Any]) -> Iterable[ModelEvent]:
         delta = body.get("delta")
         if not isinstance(delta, dict):
-            raise _invalid("message_delta brings no delta")
+            raise _make_error("message_delta brings no delta")
         if isinstance(reason := delta.get("stop_reason"), str):
             self._reason = reason
             self._details = delta.get("stop_details")
-        self._has_totals |= "output_tokens" in self._count(body.get("usage"))
+        self._has_totals |= "output_tokens" in self._update_counts(body.get("usage"))
         return ()
 
-    def _take_end(self, _: dict[str, Any]) -> Iterable[ModelEvent]:
+    def _handle_message_stop(self, _: dict[str, Any]) -> Iterable[ModelEvent]:
         if not self._reason:
-            raise _invalid("the message ends without a reason")
+            raise _make_error("the message ends without a reason")
         for index, block in enumerate(self._blocks):
             if not block.has_ended:
-                raise _invalid(f"block {index} does not end")
+                raise _make_error(f"block {index} does not end")
         self._is_done = True
         return ()
 
-    def _open_block(self, body: dict[str, Any]) -> tuple[int, _Block]:
+    def _find_open_block(self, body: dict[str, Any]) -> tuple[int, _Block]:
         """The block that an event is about, which must have begun and not ended."""
-        index = _index(body)
+        index = _get_index(body)
         if 0 <= index < len(self._blocks) and not self._blocks[index].has_ended:
             return index, self._blocks[index]
-        shown = _shown(body.get("index"))
-        raise _invalid(f"{body['type']} is about block {shown}, which is not open")
+        shown = _format_index(body.get("index"))
+        raise _make_error(f"{body['type']} is about block {shown}, which is not open")
 
     def _add_arguments(self, index: int, piece: str) -> Iterator[ModelEvent]:
         self._blocks[index].pieces.append(piece)
-        yield from self._draft.add_arguments(index, piece)
+        yield from self._builder.add_arguments(index, piece)
 
     def _add_thinking(self, index: int, piece: str) -> Iterator[ModelEvent]:
         self._blocks[index].pieces.append(piece)
-        yield from self._draft.thinking(piece)
+        yield from self._builder.add_thinking(piece)
 
-    def _count(self, usage: Any) -> Collection[str]:
+    def _update_counts(self, usage: Any) -> Collection[str]:
         """Take the API's counts and tell which; they are totals so far, so the later one holds."""
         if not isinstance(usage, dict):
             return ()
         details = usage.get("output_tokens_details")
-        counts = {name: token_count(usage, name) for name in _COUNTS}
-        counts["thinking_tokens"] = token_count(details, "thinking_tokens")
+        counts = {name: get_token_count(usage, name) for name in _COUNTS}
+        counts["thinking_tokens"] = get_token_count(details, "thinking_tokens")
         valid = {name: count for name, count in counts.items() if count is not None}
         self._counts |= valid
         return valid
 
-    def _usage(self) -> Usage:
-        counts, guess = self._counts, self._tally.guess()
+    def _compute_usage(self) -> Usage:
+        counts, guess = self._counts, self._estimator.estimate()
         read = counts.get("input_tokens", guess.input_tokens)
         written = counts.get("output_tokens", 0)
         if not self._has_totals:
@@ -291,36 +295,36 @@ class AnthropicAssembler:
         )
 
 
-def _invalid(what: str) -> WireError:
+def _make_error(what: str) -> WireError:
     return WireError(LlmErrorKind.INVALID_RESPONSE, f"the stream contradicts itself: {what}")
 
 
-def _index(body: Mapping[str, Any]) -> int:
+def _get_index(body: Mapping[str, Any]) -> int:
     """Which block an event is about; -1 if it does not say."""
     index = body.get("index")
     return index if isinstance(index, int) and not isinstance(index, bool) else -1
 
 
-def _id_in(body: Mapping[str, Any]) -> str:
+def _get_message_id(body: Mapping[str, Any]) -> str:
     """The id of the message that `message_start` begins; empty if there is none."""
     message = body.get("message")
     given = message.get("id") if isinstance(message, dict) else None
     return given if isinstance(given, str) else ""
 
 
-def _shown(index: Any) -> str:
+def _format_index(index: Any) -> str:
     return repr(index)[:_REASON_LENGTH_MAX]
 
 
-def _text(body: Mapping[str, Any], name: str) -> str:
+def _get_text(body: Mapping[str, Any], name: str) -> str:
     """A text of an event; one that is not there is empty."""
     text = body.get(name)
     if text is not None and not isinstance(text, str):
-        raise _invalid(f"{name} is no text")
+        raise _make_error(f"{name} is no text")
     return text or ""
 
 
-def _refusal(details: Any) -> str:
+def _describe_refusal(details: Any) -> str:
     """Why the model refused, as far as the API says."""
     given = details if isinstance(details, dict) else {}
     said = [given[name] for name in ("category", "explanation") if isinstance(given.get(name), str)]

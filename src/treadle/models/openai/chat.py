@@ -12,10 +12,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Final
 
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.openai.chat_request import dialect_of, make_parameters
+from treadle.models.openai.chat_request import find_dialect, make_parameters
 from treadle.models.openai.chat_stream import ChatAssembler
 from treadle.models.openai.client import make_openai_client
-from treadle.models.wire.provider import NOTHING, Extras, SdkProvider
+from treadle.models.wire.provider import NO_EXTRAS, RequestExtras, SdkProvider
 from treadle.models.wire.stream import StreamedResponse
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ class OpenAiChatProvider(SdkProvider):
         name: str = "openai",
         base_url: str = OPENAI_URL,
         traits: Callable[[str], ModelTraits] | None = None,
-        extras: Extras = NOTHING,
+        extras: RequestExtras = NO_EXTRAS,
     ) -> None:
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
-        self._dialect = dialect_of(base_url)
+        self._dialect = find_dialect(base_url)
 
     def _make_client(self) -> AsyncOpenAI:
         return make_openai_client(self._key, self._base_url, self._extras)
 
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
+    def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         body = make_parameters(
             request,
             self._name,
@@ -61,11 +61,11 @@ class OpenAiChatProvider(SdkProvider):
         # As `extra_body`, because the SDK walks typed parameters key by key: 1.5 s for 9000
         # messages, during which nothing else would run.
         opened: AbstractAsyncContextManager[StreamedResponse] = (
-            self._client().chat.completions.with_streaming_response.create(
+            self._get_client().chat.completions.with_streaming_response.create(
                 model=body["model"], messages=(), stream=True, extra_body=body
             )
         )
         return opened
 
-    def _assembler(self, request: LlmRequest) -> ChatAssembler:
-        return ChatAssembler(request, self._source(request))
+    def _make_assembler(self, request: LlmRequest) -> ChatAssembler:
+        return ChatAssembler(request, self._make_source(request))

@@ -24,10 +24,15 @@ from msgspec import Struct
 
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
-from treadle.models.counts import output_limit
-from treadle.models.layout import arguments_text, bare_model, blocks_of
-from treadle.models.openai.effort import effort_of
-from treadle.models.prompt_cache import CacheLifetime, cache_mark, end_before, is_read_only
+from treadle.models.layout import arguments_text, list_blocks, strip_provider
+from treadle.models.openai.effort import choose_effort
+from treadle.models.prompt_cache import (
+    CacheLifetime,
+    find_previous_request_end,
+    is_read_only,
+    make_cache_mark,
+)
+from treadle.models.token_counts import get_output_limit
 
 EMPTY: Final = "(empty)"
 """Stands for an assistant message without calls and without text but spaces, which Mistral and
@@ -47,7 +52,7 @@ CALL: Final = "call"
 """Keys of our opaque blocks: a part of a `content` that is a list (Mistral's thinking); what hangs
 on the call of this number (the signatures of Gemini, which refuses its calls without them)."""
 
-_NAME_BAD: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_LENGTH_MAX: Final = 64
 """OpenAI's rule for names of functions, in calls of the past too; a model can make up any name."""
 
@@ -85,7 +90,7 @@ _DIALECTS: Final = (
 )
 
 
-def dialect_of(base_url: str) -> Dialect:
+def find_dialect(base_url: str) -> Dialect:
     """The dialect of an endpoint, by its host."""
     host = urlsplit(base_url).hostname or ""
     return next((known for name, known in _DIALECTS if f".{host}".endswith(f".{name}")), Dialect())
@@ -107,45 +112,47 @@ def make_parameters(
         dialect: of the endpoint.
         lifetime: of what Anthropic's models cache behind a gateway.
     """
-    model = bare_model(request.model, name)
-    messages = [*_messages(request, f"{name}:{model}", dialect)]
-    if dialect.is_gateway and "claude" in model and (mark := cache_mark(request, lifetime)):
-        _mark(messages, mark, is_read_only=is_read_only(request))
+    model = strip_provider(request.model, name)
+    messages = [*_make_messages(request, f"{name}:{model}", dialect)]
+    if dialect.is_gateway and "claude" in model and (mark := make_cache_mark(request, lifetime)):
+        _mark_cache_points(messages, mark, is_read_only=is_read_only(request))
     body: dict[str, Any] = {
         "model": model,
         "messages": messages,
         "stream": True,
     }
-    if (limit := output_limit(request, traits)) is not None:
+    if (limit := get_output_limit(request, traits)) is not None:
         body[dialect.limit_name] = limit
     if dialect.has_stream_options:
         body["stream_options"] = {"include_usage": True}
     if request.tools and traits.has_tools:
-        body["tools"] = _tools(request)
+        body["tools"] = _make_tools(request)
     if request.temperature is not None and traits.has_temperature:
         body["temperature"] = request.temperature
     has_effort = traits.reasoning == "effort" or (dialect.is_gateway and traits.reasoning != "none")
-    if has_effort and (effort := effort_of(request.reasoning, model)):
+    if has_effort and (effort := choose_effort(request.reasoning, model)):
         body["reasoning_effort"] = effort
     if dialect.has_cache_key:
-        body["prompt_cache_key"] = _cache_key(request)
+        body["prompt_cache_key"] = _make_cache_key(request)
     return body
 
 
-def _mark(messages: list[dict[str, Any]], mark: dict[str, Any], *, is_read_only: bool) -> None:
+def _mark_cache_points(
+    messages: list[dict[str, Any]], mark: dict[str, Any], *, is_read_only: bool
+) -> None:
     """Mark the system prompt, the end of the request before, and that of this one if it is read.
 
     All by parts, of which Anthropic makes the same blocks as of plain text; its one mark for a
     whole request is known only where OpenRouter does not go through Bedrock or Vertex.
     """
     end = -1 if is_read_only else len(messages) - 1
-    for place in {0, end_before(messages, is_read_only=is_read_only), end} - {-1}:
+    for place in {0, find_previous_request_end(messages, is_read_only=is_read_only), end} - {-1}:
         message = messages[place]
         if message["role"] != "assistant" and message["content"].strip():
             message["content"] = [{"type": "text", "text": message["content"], **mark}]
 
 
-def _tools(request: LlmRequest) -> list[dict[str, Any]]:
+def _make_tools(request: LlmRequest) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
@@ -159,27 +166,27 @@ def _tools(request: LlmRequest) -> list[dict[str, Any]]:
     ]
 
 
-def _cache_key(request: LlmRequest) -> str:
+def _make_cache_key(request: LlmRequest) -> str:
     """The same for all requests of a thread, as OpenAI's guide "Prompt caching" asks for."""
-    prefix = (request.system, _tools(request), request.messages[:1])
+    prefix = (request.system, _make_tools(request), request.messages[:1])
     return sha256(msgspec.json.encode(prefix)).hexdigest()[:32]
 
 
-def _messages(request: LlmRequest, source: str, dialect: Dialect) -> Iterator[dict[str, Any]]:
+def _make_messages(request: LlmRequest, source: str, dialect: Dialect) -> Iterator[dict[str, Any]]:
     offered = frozenset(tool.name for tool in request.tools)
     if request.system:
         yield {"role": "system", "content": request.system}
     for message in request.messages:
         if message.role == "assistant":
-            yield _assistant(message, source, dialect, offered)
+            yield _make_assistant_message(message, source, dialect, offered)
         elif message.role == "tool":
-            call_id = _call_id(message.tool_call_id or "", dialect)
+            call_id = _make_call_id(message.tool_call_id or "", dialect)
             yield {"role": "tool", "tool_call_id": call_id, "content": message.content}
         else:
             yield {"role": message.role, "content": message.content}
 
 
-def _assistant(
+def _make_assistant_message(
     message: Message, source: str, dialect: Dialect, offered: frozenset[str]
 ) -> dict[str, Any]:
     texts: list[str] = []
@@ -187,12 +194,12 @@ def _assistant(
     calls: list[dict[str, Any]] = []
     fields: dict[str, Any] = {}
     extras: dict[int, Any] = {}
-    for block in blocks_of(message, source):
+    for block in list_blocks(message, source):
         if isinstance(block, str):
             texts.append(block)
             parts.append({"type": "text", "text": block})
         elif isinstance(block, ToolCall):
-            calls.append(_call(block, dialect, offered))
+            calls.append(_make_call(block, dialect, offered))
         elif CONTENT_PART in block:
             parts.append(block[CONTENT_PART])
         elif CALL in block:
@@ -204,7 +211,7 @@ def _assistant(
             call[EXTRA_CONTENT] = extras[index]
     if dialect.needs_reasoning:
         fields.setdefault(REASONING_TEXTS[0], "")
-    sent: dict[str, Any] = {"role": "assistant", "content": _content(texts, parts)}
+    sent: dict[str, Any] = {"role": "assistant", "content": _make_content(texts, parts)}
     if sent["content"] is None and not calls:
         sent["content"] = EMPTY
     # `content` is null beside calls, as OpenAI itself answers: absent and empty are refused by some
@@ -214,7 +221,7 @@ def _assistant(
     return sent
 
 
-def _content(texts: list[str], parts: list[dict[str, Any]]) -> Any:
+def _make_content(texts: list[str], parts: list[dict[str, Any]]) -> Any:
     """Text, or the parts that are more than text; `None` if there is nothing but spaces."""
     if len(parts) > len(texts):
         return [part for part in parts if part.get("type") != "text" or part["text"].strip()]
@@ -222,24 +229,24 @@ def _content(texts: list[str], parts: list[dict[str, Any]]) -> Any:
     return text if text.strip() else None
 
 
-def _call(call: ToolCall, dialect: Dialect, offered: frozenset[str]) -> dict[str, Any]:
+def _make_call(call: ToolCall, dialect: Dialect, offered: frozenset[str]) -> dict[str, Any]:
     name = call.tool_name
     if name not in offered:
-        name = _NAME_BAD.sub("_", name)[:_NAME_LENGTH_MAX] or "unknown"
+        name = _NOT_IN_NAMES.sub("_", name)[:_NAME_LENGTH_MAX] or "unknown"
     return {
-        "id": _call_id(call.id, dialect),
+        "id": _make_call_id(call.id, dialect),
         "type": "function",
         "function": {"name": name, "arguments": arguments_text(call)},
     }
 
 
-def _call_id(call_id: str, dialect: Dialect) -> str:
+def _make_call_id(call_id: str, dialect: Dialect) -> str:
     """An id that the endpoint takes: as it is, or the same other one each time."""
     shortest, longest = dialect.call_id_length
-    if shortest <= len(call_id) <= longest and (shortest < longest or _is_plain(call_id)):
+    if shortest <= len(call_id) <= longest and (shortest < longest or _is_alphanumeric(call_id)):
         return call_id
     return sha256(call_id.encode()).hexdigest()[: min(longest, 32)]
 
 
-def _is_plain(call_id: str) -> bool:
+def _is_alphanumeric(call_id: str) -> bool:
     return call_id.isascii() and call_id.isalnum()

@@ -6,20 +6,18 @@ no call may get the arguments of another; what makes no sense at all is a `WireE
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from treadle.core.budget import length_of
+from treadle.core.budget import count_request_characters
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.models.counts import Tally, token_count
-from treadle.models.error_body import says_error
-from treadle.models.failures import WireError, one_line
-from treadle.models.layout import Draft, Pieces
+from treadle.models.error_body import is_error_body
+from treadle.models.failures import WireError, shorten_to_line
+from treadle.models.layout import MessageBuilder, TextBuffer
 from treadle.models.openai.chat_request import (
     CALL,
     CONTENT_PART,
@@ -27,10 +25,18 @@ from treadle.models.openai.chat_request import (
     REASONING_DETAILS,
     REASONING_TEXTS,
 )
+from treadle.models.openai.chat_values import (
+    check_list,
+    check_object,
+    check_text,
+    make_value_error,
+    parse_arguments,
+    parse_usage,
+)
+from treadle.models.token_counts import UsageEstimator
 from treadle.models.wire.sse import SseEvent
-from treadle.models.wire.stream import StreamError, cut_stream, decode_event
+from treadle.models.wire.stream import StreamError, decode_event, make_cut_stream_error
 
-_EXCERPT_LENGTH: Final = 100
 _REASON_LENGTH_MAX: Final = 40
 
 _FULL: Final = frozenset({"model_length", "model_context_window_exceeded"})
@@ -53,7 +59,7 @@ _FAILURES: Final = {
 _GROWING: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The kinds of OpenRouter's reasoning details that come in pieces, and the field that grows."""
 
-LOOKED_AT_MAX: Final = 64 * 1024 * 1024
+COMPARED_LENGTH_MAX: Final = 64 * 1024 * 1024
 """Characters of arguments that are looked at, over and over, to tell calls apart."""
 
 
@@ -66,15 +72,15 @@ class ChatAssembler:
     """
 
     def __init__(self, request: LlmRequest, source: str) -> None:
-        self._tally = Tally(length_of(request))
-        self._draft = Draft(source, len(request.messages))
-        self._calls = _Calls(self._draft)
-        self._reasoning = _Reasoning(self._draft)
+        self._estimator = UsageEstimator(count_request_characters(request))
+        self._builder = MessageBuilder(source, len(request.messages))
+        self._calls = _CallsBuilder(self._builder)
+        self._reasoning = _ReasoningBuilder(self._builder)
         self._parts: list[list[str]] = []
         """Mistral's content is a list: the text of each of its thinking parts."""
         self._is_thinking = False
         self._usage: Usage | None = None
-        self._told_at = 0
+        self._usage_length = 0
         """How much was written when the usage was told."""
         self._is_done = False
         self._is_finished = False
@@ -94,9 +100,9 @@ class ChatAssembler:
         A guess where nothing was told, or more was written after it and the end has not come.
         """
         if self._usage is None or (
-            self._tally.written_length > self._told_at and not self._is_whole
+            self._estimator.written_length > self._usage_length and not self._is_whole
         ):
-            return self._tally.at_least(self._usage)
+            return self._estimator.estimate_cut_answer(self._usage)
         return self._usage
 
     @property
@@ -116,29 +122,31 @@ class ChatAssembler:
         """
         before = self._usage
         try:
-            yield from self._tally.count(self._take(event))
+            yield from self._estimator.count_deltas(self._handle_event(event))
         finally:
             if self._usage is not before:
-                self._told_at = self._tally.written_length
+                self._usage_length = self._estimator.written_length
 
-    def _take(self, event: SseEvent) -> Iterator[ModelEvent]:
+    def _handle_event(self, event: SseEvent) -> Iterator[ModelEvent]:
         data = event.data.strip()
         if data.startswith(b"[DONE]"):
             self._is_done = True
         if self._is_done or data in (b"", b"null"):
             return
         chunk = decode_event(event)
-        groq = _object(chunk.get("x_groq"), "x_groq")
-        self._usage = _usage_in(chunk.get("usage")) or _usage_in(groq.get("usage")) or self._usage
+        groq = check_object(chunk.get("x_groq"), "x_groq")
+        self._usage = (
+            parse_usage(chunk.get("usage")) or parse_usage(groq.get("usage")) or self._usage
+        )
         if error := chunk.get("error") or groq.get("error"):
             raise StreamError({"error": error})
-        is_none = not chunk.get("choices") and says_error(chunk)
+        is_none = not chunk.get("choices") and is_error_body(chunk)
         if event.event == "error" or chunk.get("object") == "error" or is_none:  # older vLLM
             raise StreamError(chunk)
-        for choice in _list(chunk.get("choices"), "choices"):
-            choice = _object(choice, "a choice")
+        for choice in check_list(chunk.get("choices"), "choices"):
+            choice = check_object(choice, "a choice")
             if choice.get("index") in (None, 0):
-                yield from self._choose(choice)
+                yield from self._handle_choice(choice)
 
     def end(self) -> Iterator[ModelEvent]:
         """The last deltas and the answer.
@@ -147,38 +155,38 @@ class ChatAssembler:
             WireError: it is not complete, or the endpoint withholds it.
         """
         if not self._is_whole or self._reason in _ABORTED:
-            raise cut_stream()
+            raise make_cut_stream_error()
         reason, _, why = self._reason.partition(":")  # Gemini says why behind it
         if reason in _FAILURES:
             kind, text = _FAILURES[reason]
             raise WireError(kind, f"{text}:{why}" if why else text)
         is_cut = self._reason in _LENGTH
-        yield from self._tally.count(self._calls.end(is_cut=is_cut))
+        yield from self._estimator.count_deltas(self._calls.end(is_cut=is_cut))
         # Without a reason nobody knows that the last call has no arguments: a proxy says `[DONE]`
         # too when what is behind it has died.
-        yield from self._draft.end(is_cut=is_cut or not self._is_finished)
+        yield from self._builder.end(is_cut=is_cut or not self._is_finished)
         # after it, because the block that came last is the one that was cut
-        self._calls.keep_extras()
-        if fields := self._reasoning.fields():
-            self._draft.put_opaque("reasoning", fields)
+        self._calls.store_extras()
+        if fields := self._reasoning.build_fields():
+            self._builder.put_opaque("reasoning", fields)
         for number, said in enumerate(self._parts):
-            self._draft.put_opaque(("part", number), _thinking_part("".join(said)))
-        message = self._draft.message()
+            self._builder.put_opaque(("part", number), _make_thinking_part("".join(said)))
+        message = self._builder.build_message()
         if self._reason in _FULL and not (message.content or message.tool_calls):
             text = "the request left no room in the context window for an answer"
             raise WireError(LlmErrorKind.CONTEXT_TOO_LONG, text)
-        usage = self._usage or self._tally.guess()
-        yield LlmEvent.Completed(LlmResponse(message, usage, self._finish_reason(message)))
+        usage = self._usage or self._estimator.estimate()
+        yield LlmEvent.Completed(LlmResponse(message, usage, self._choose_finish_reason(message)))
 
-    def _choose(self, choice: dict[str, Any]) -> Iterator[ModelEvent]:
+    def _handle_choice(self, choice: dict[str, Any]) -> Iterator[ModelEvent]:
         if error := choice.get("error"):  # OpenRouter
             raise StreamError({"error": error})
-        reason = _text(choice.get("finish_reason"), "finish_reason")
+        reason = check_text(choice.get("finish_reason"), "finish_reason")
         if reason == "error":
             raise StreamError({"message": "the answer ended with an error that it does not name"})
-        delta = _object(choice.get("delta"), "a delta")
-        content, refusal = delta.get("content"), _text(delta.get("refusal"), "a refusal")
-        calls = _list(delta.get("tool_calls"), "tool_calls")
+        delta = check_object(choice.get("delta"), "a delta")
+        content, refusal = delta.get("content"), check_text(delta.get("refusal"), "a refusal")
+        calls = check_list(delta.get("tool_calls"), "tool_calls")
         if (old := delta.get("function_call")) is not None:
             calls = [*calls, {"index": 0, "function": old}]
         if content or refusal or calls:
@@ -186,34 +194,36 @@ class ChatAssembler:
             self._is_finished, self._has_begun = False, True
         if thought := self._reasoning.add_delta(delta):
             self._has_begun = True
-            yield from self._draft.thinking(thought)
+            yield from self._builder.add_thinking(thought)
         for part in content if isinstance(content, list) else ({"type": "text", "text": content},):
-            yield from self._take_part(_object(part, "a part of the content"))
+            yield from self._handle_content_part(check_object(part, "a part of the content"))
         if refusal:
             self._has_refused = True
-            yield from self._draft.add_text(("text", len(self._parts)), refusal)
+            yield from self._builder.add_text(("text", len(self._parts)), refusal)
         for position, call in enumerate(calls):
-            yield from self._calls.add_piece(_object(call, "a call"), position, len(calls))
+            yield from self._calls.add_piece(check_object(call, "a call"), position, len(calls))
         if reason:
             self._is_finished, self._reason = True, reason
 
-    def _take_part(self, part: dict[str, Any]) -> Iterator[ModelEvent]:
+    def _handle_content_part(self, part: dict[str, Any]) -> Iterator[ModelEvent]:
         """Text, or a part of a content that is a list: Mistral's, thinking before text."""
         if part.get("type") == "thinking":
             if not self._is_thinking:
                 self._is_thinking = True
                 self._parts.append([])
-                self._draft.put_opaque(("part", len(self._parts) - 1), {})
+                self._builder.put_opaque(("part", len(self._parts) - 1), {})
             said = part.get("thinking")
-            for piece in [{"text": said}] if isinstance(said, str) else _list(said, "thinking"):
-                text = _text(_object(piece, "a thought").get("text"), "a thought")
+            for piece in (
+                [{"text": said}] if isinstance(said, str) else check_list(said, "thinking")
+            ):
+                text = check_text(check_object(piece, "a thought").get("text"), "a thought")
                 self._parts[-1].append(text)
-                yield from self._draft.thinking(text)
-        elif text := _text(part.get("text"), "the content"):
+                yield from self._builder.add_thinking(text)
+        elif text := check_text(part.get("text"), "the content"):
             self._is_thinking = False
-            yield from self._draft.add_text(("text", len(self._parts)), text)
+            yield from self._builder.add_text(("text", len(self._parts)), text)
 
-    def _finish_reason(self, message: Message) -> str:
+    def _choose_finish_reason(self, message: Message) -> str:
         if self._reason in _LENGTH:
             return "length"
         if message.tool_calls:
@@ -222,14 +232,14 @@ class ChatAssembler:
             return "refusal"
         if self._reason in ("", "tool_calls", "function_call"):
             return "stop"
-        return one_line(self._reason)[:_REASON_LENGTH_MAX]
+        return shorten_to_line(self._reason)[:_REASON_LENGTH_MAX]
 
 
-class _Reasoning:
+class _ReasoningBuilder:
     """Reasoning beside the content: shown once, kept once, under the field in which it comes."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, draft: MessageBuilder) -> None:
+        self._builder = draft
         self._texts: dict[str, list[str]] = {}
         self._details: list[dict[str, Any]] = []
         self._growing: list[tuple[dict[str, Any], list[str]]] = []
@@ -237,15 +247,17 @@ class _Reasoning:
 
     def add_delta(self, delta: dict[str, Any]) -> str:
         """What of it is to be shown."""
-        texts = [_text(delta.get(field), field) for field in REASONING_TEXTS]
+        texts = [check_text(delta.get(field), field) for field in REASONING_TEXTS]
         for field, text in zip(REASONING_TEXTS, texts, strict=True):
             if text:
                 self._texts.setdefault(field, []).append(text)
-        details = _list(delta.get(REASONING_DETAILS), REASONING_DETAILS)
-        told = "".join([self._add(_object(one, "a reasoning detail")) for one in details])
+        details = check_list(delta.get(REASONING_DETAILS), REASONING_DETAILS)
+        told = "".join(
+            [self._add_detail(check_object(one, "a reasoning detail")) for one in details]
+        )
         return next(filter(None, texts), told)
 
-    def fields(self) -> dict[str, Any]:
+    def build_fields(self) -> dict[str, Any]:
         """What goes back. OpenRouter's details say all that its plain text says, and more.
 
         Of two texts it is `reasoning`: vLLM reads it where it sends both, and Cerebras refuses the
@@ -258,19 +270,19 @@ class _Reasoning:
         field = next((name for name in reversed(REASONING_TEXTS) if name in self._texts), None)
         return {} if field is None else {field: "".join(self._texts[field])}
 
-    def _add(self, detail: dict[str, Any]) -> str:
+    def _add_detail(self, detail: dict[str, Any]) -> str:
         """Put the pieces of a detail together: its signature is over the whole text.
 
         Those of one `index` belong together, those without one if nothing came between them.
         Whatever is not text (encrypted reasoning) comes whole.
         """
-        kind, index = _text(detail.get("type"), "a kind of detail"), detail.get("index")
+        kind, index = check_text(detail.get("type"), "a kind of detail"), detail.get("index")
         grows = _GROWING.get(kind)
         if grows is None:
-            self._draft.keep(detail)
+            self._builder.count_size(detail)
             self._details.append(detail)
             return ""
-        piece = _text(detail.pop(grows, None), "a reasoning detail")
+        piece = check_text(detail.pop(grows, None), "a reasoning detail")
         if type(index) is int:
             place = self._at.get((kind, index))
         else:
@@ -291,7 +303,7 @@ class _Reasoning:
             if key not in known or value not in (None, known[key])
         }
         if fresh:  # each piece says the same of the whole; it is kept once
-            self._draft.keep(fresh)
+            self._builder.count_size(fresh)
             known |= fresh
         pieces.append(piece)
         return piece
@@ -304,13 +316,13 @@ class _StreamedCall:
         self.key = key
         self.id = call_id
         self.name = ""
-        self.pieces = Pieces()
+        self.pieces = TextBuffer()
         self.extra: Any = None
         self.place: int | None = None
         """Which call of the draft it is, once it is opened."""
 
 
-class _Calls:
+class _CallsBuilder:
     """Which call a piece belongs to: the part of the format that endpoints bend most.
 
     By the letter, a call is known by its `index`; id and name come once, with its first piece. In
@@ -319,15 +331,15 @@ class _Calls:
     piece, some send a name in pieces or after the first arguments.
     """
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, draft: MessageBuilder) -> None:
+        self._builder = draft
         self._count = 0
         self._opened: list[_StreamedCall] = []
         self._waiting: list[_StreamedCall] = []
         self._last: _StreamedCall | None = None
         self._by_index: dict[int, _StreamedCall] = {}
         self._by_id: dict[str, _StreamedCall] = {}
-        self._looked_at = 0
+        self._compared_length = 0
 
     def add_piece(
         self, piece: dict[str, Any], position: int, siblings: int
@@ -336,18 +348,18 @@ class _Calls:
 
         Its position among `siblings` pieces is its index, if it has neither index nor id.
         """
-        function = _object(piece.get("function"), "the function of a call")
-        call_id = _text(piece.get("id"), "the id of a call")
-        name = _text(function.get("name"), "the name of a call")
-        arguments = _arguments(function.get("arguments"))
+        function = check_object(piece.get("function"), "the function of a call")
+        call_id = check_text(piece.get("id"), "the id of a call")
+        name = check_text(function.get("name"), "the name of a call")
+        arguments = parse_arguments(function.get("arguments"))
         index = piece.get("index")
         if index is None and not call_id and siblings > 1:
             index = position
         if index is not None and type(index) is not int:
-            raise _nonsense("the index of a call", index)
-        call = self._find(index, call_id, name, arguments)
+            raise make_value_error("the index of a call", index)
+        call = self._find_call(index, call_id, name, arguments)
         if call is None:
-            yield from self._open_named()
+            yield from self._open_named_calls()
             call = _StreamedCall(self._count, call_id)
             self._count += 1
             self._waiting.append(call)
@@ -359,23 +371,23 @@ class _Calls:
             self._by_id.setdefault(call_id, call)
         if piece.get(EXTRA_CONTENT) is not None:
             call.extra = piece[EXTRA_CONTENT]
-            self._draft.keep(call.extra)
-        yield from self._add(call, name, arguments)
+            self._builder.count_size(call.extra)
+        yield from self._append_piece(call, name, arguments)
 
     def end(self, *, is_cut: bool) -> Iterator[ModelEvent]:
         """Open what is left. A call without a name is left out if the answer was cut."""
-        yield from self._open_named()
+        yield from self._open_named_calls()
         if self._waiting and not is_cut:
             raise WireError(LlmErrorKind.INVALID_RESPONSE, "a call has no name")
 
-    def keep_extras(self) -> None:
+    def store_extras(self) -> None:
         """What hangs on a call goes back with it: the signatures of Gemini."""
         for place, call in enumerate(self._opened):
             if call.extra is not None:
                 block = {CALL: place, EXTRA_CONTENT: call.extra}
-                self._draft.put_opaque(("extra", call.key), block)
+                self._builder.put_opaque(("extra", call.key), block)
 
-    def _find(
+    def _find_call(
         self, index: int | None, call_id: str, name: str, arguments: str
     ) -> _StreamedCall | None:
         """The call that a piece continues; `None` if it begins one."""
@@ -391,22 +403,27 @@ class _Calls:
         if call_id and call.id and call_id != call.id:
             return known  # one index for all calls
         is_same = bool(call_id) and call_id == call.id
-        if name and not is_same and arguments.lstrip().startswith("{") and self._is_whole(call):
+        if (
+            name
+            and not is_same
+            and arguments.lstrip().startswith("{")
+            and self._has_whole_arguments(call)
+        ):
             return None  # one index, ids missing, every call whole
         return call
 
-    def _is_whole(self, call: _StreamedCall) -> bool:
+    def _has_whole_arguments(self, call: _StreamedCall) -> bool:
         """Whether the arguments of a call are an object that has ended: nothing can follow them."""
         said = str(call.pieces)
-        self._looked_at += len(said)
-        if self._looked_at > LOOKED_AT_MAX:
+        self._compared_length += len(said)
+        if self._compared_length > COMPARED_LENGTH_MAX:
             raise WireError(LlmErrorKind.INVALID_RESPONSE, "its calls cannot be told apart")
         try:
             return isinstance(msgspec.json.decode(said), dict)
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             return False
 
-    def _add(self, call: _StreamedCall, name: str, arguments: str) -> Iterator[ModelEvent]:
+    def _append_piece(self, call: _StreamedCall, name: str, arguments: str) -> Iterator[ModelEvent]:
         if name and name != call.name:
             if call.place is not None:
                 text = f"a call to {call.name!r} goes on as one to {name!r}"
@@ -414,11 +431,11 @@ class _Calls:
             call.name += name
         call.pieces.append(arguments)
         if call.place is not None:
-            yield from self._draft.add_arguments(call.key, arguments)
+            yield from self._builder.add_arguments(call.key, arguments)
         elif call.name and arguments:
-            yield from self._open_named()
+            yield from self._open_named_calls()
 
-    def _open_named(self) -> Iterator[ModelEvent]:
+    def _open_named_calls(self) -> Iterator[ModelEvent]:
         """In the order in which they began."""
         waiting, self._waiting = self._waiting, []
         for call in waiting:
@@ -427,74 +444,9 @@ class _Calls:
                 continue
             call.place = len(self._opened)
             self._opened.append(call)
-            yield from self._draft.open_call(call.key, call.id, call.name)
-            yield from self._draft.add_arguments(call.key, str(call.pieces))
+            yield from self._builder.open_call(call.key, call.id, call.name)
+            yield from self._builder.add_arguments(call.key, str(call.pieces))
 
 
-def _thinking_part(text: str) -> dict[str, Any]:
+def _make_thinking_part(text: str) -> dict[str, Any]:
     return {CONTENT_PART: {"type": "thinking", "thinking": [{"type": "text", "text": text}]}}
-
-
-def _usage_in(told: Any) -> Usage | None:
-    """The usage that an endpoint tells; `None` if it tells nothing, or nothing sensible.
-
-    The total counts where it is more than the two sums: xAI and Gemini leave the tokens of
-    reasoning out of `completion_tokens`. Zeros alone are a place that was never filled.
-    """
-    if not isinstance(told, dict):
-        return None
-    read, written = token_count(told, "prompt_tokens"), token_count(told, "completion_tokens")
-    if read is None or written is None or read + written == 0:
-        return None
-    written = max(written, (token_count(told, "total_tokens") or 0) - read)
-    of_read = told.get("prompt_tokens_details")
-    cached = token_count(of_read, "cached_tokens")
-    if cached is None:  # DeepSeek; Moonshot
-        cached = token_count(told, "prompt_cache_hit_tokens") or token_count(told, "cached_tokens")
-    cached = cached or 0
-    stored = token_count(of_read, "cache_write_tokens") or 0
-    thought = token_count(told.get("completion_tokens_details"), "reasoning_tokens") or 0
-    return Usage(
-        read,
-        written,
-        cache_read_tokens=cached if cached <= read else 0,
-        cache_write_tokens=stored if cached + stored <= read else 0,
-        reasoning_tokens=thought if thought <= written else 0,
-    )
-
-
-def _arguments(value: Any) -> str:
-    """Text; or an object as it stands, from servers that copy Ollama's own format."""
-    if isinstance(value, dict):
-        return json.dumps(value, ensure_ascii=False)
-    return _text(value, "the arguments of a call")
-
-
-def _nonsense(what: str, value: Any) -> WireError:
-    told = repr(value[:_EXCERPT_LENGTH]) if isinstance(value, str) else type(value).__name__
-    text = one_line(f"{what} is {told}, which makes no sense there")
-    return WireError(LlmErrorKind.INVALID_RESPONSE, text)
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _nonsense(what, value)
-    return value
-
-
-def _list(value: Any, what: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise _nonsense(what, value)
-    return value
-
-
-def _text(value: Any, what: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise _nonsense(what, value)
-    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from treadle.models.wire.provider import NOTHING, Extras
+from treadle.models.wire.provider import NO_EXTRAS, RequestExtras
 from treadle.models.wire.stream import make_client
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ NO_KEY: Final = "no-key"
 """What the SDK gets for a key where there is none; it is never sent."""
 
 
-def make_openai_client(key: str, base_url: str, extras: Extras = NOTHING) -> AsyncOpenAI:
+def make_openai_client(key: str, base_url: str, extras: RequestExtras = NO_EXTRAS) -> AsyncOpenAI:
     """A client for one endpoint, without retries: the conversation machine decides on those.
 
     Args:

@@ -20,8 +20,8 @@ _ALWAYS_THINKS: Final = re.compile(r"o\d|gpt-5(?![.\d])|gpt-oss|codex-mini")
 """Models that came before the effort `none` and refuse it; `low` is the least that all take."""
 
 
-def effort_of(asked: Reasoning, model: str) -> str | None:
+def choose_effort(reasoning: Reasoning, model: str) -> str | None:
     """The effort to ask for; `None` leaves it to the model."""
-    if asked == "off" and _ALWAYS_THINKS.match(family_name(model)):
+    if reasoning == "off" and _ALWAYS_THINKS.match(family_name(model)):
         return EFFORT["low"]
-    return EFFORT.get(asked)
+    return EFFORT.get(reasoning)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from treadle.core.budget import length_of
+from treadle.core.budget import count_request_characters
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.models.layout import bare_model
+from treadle.models.layout import strip_provider
 from treadle.models.openai.client import make_openai_client
-from treadle.models.openai.responses_request import parameters_of
+from treadle.models.openai.responses_request import make_response_parameters
 from treadle.models.openai.responses_stream import ResponsesAssembler
-from treadle.models.wire.provider import COUNT_S_MAX, NOTHING, Extras, SdkProvider
+from treadle.models.wire.provider import COUNT_S_MAX, NO_EXTRAS, RequestExtras, SdkProvider
 from treadle.models.wire.stream import StreamedResponse
 
 if TYPE_CHECKING:
@@ -45,24 +45,24 @@ class OpenAiResponsesProvider(SdkProvider):
         name: str = "openai",
         base_url: str = BASE_URL,
         traits: Callable[[str], ModelTraits] | None = None,
-        extras: Extras = NOTHING,
+        extras: RequestExtras = NO_EXTRAS,
     ) -> None:
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
 
     def _make_client(self) -> AsyncOpenAI:
         return make_openai_client(self._key, self._base_url, self._extras)
 
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
+    def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         opened: AbstractAsyncContextManager[StreamedResponse] = (
-            self._client().responses.with_streaming_response.create(
-                stream=True, extra_body=self._body(request)
+            self._get_client().responses.with_streaming_response.create(
+                stream=True, extra_body=self._make_body(request)
             )
         )
         return opened
 
     def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
-        body = self._body(request)
-        tokens = self._client().responses.input_tokens
+        body = self._make_body(request)
+        tokens = self._get_client().responses.input_tokens
         opened: AbstractAsyncContextManager[StreamedResponse] = (
             tokens.with_streaming_response.count(
                 extra_body={field: body[field] for field in _COUNTED if field in body},
@@ -71,11 +71,15 @@ class OpenAiResponsesProvider(SdkProvider):
         )
         return opened
 
-    def _assembler(self, request: LlmRequest) -> ResponsesAssembler:
+    def _make_assembler(self, request: LlmRequest) -> ResponsesAssembler:
         return ResponsesAssembler(
-            self._source(request), salt=len(request.messages), input_size=length_of(request)
+            self._make_source(request),
+            salt=len(request.messages),
+            input_size=count_request_characters(request),
         )
 
-    def _body(self, request: LlmRequest) -> dict[str, Any]:
-        model = bare_model(request.model, self._name)
-        return parameters_of(request, model, self._source(request), self.traits(model))
+    def _make_body(self, request: LlmRequest) -> dict[str, Any]:
+        model = strip_provider(request.model, self._name)
+        return make_response_parameters(
+            request, model, self._make_source(request), self.traits(model)
+        )

@@ -20,9 +20,9 @@ import msgspec
 from treadle.core.llm import LlmRequest, ModelTraits, Reasoning
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.counts import output_limit
-from treadle.models.layout import Block, arguments_text, blocks_of
-from treadle.models.openai.effort import effort_of
+from treadle.models.layout import Block, arguments_text, list_blocks
+from treadle.models.openai.effort import choose_effort
+from treadle.models.token_counts import get_output_limit
 
 Item: TypeAlias = dict[str, Any]
 
@@ -33,7 +33,7 @@ CALL_ID_LENGTH_MAX: Final = 64
 NAME_LENGTH_MAX: Final = 64
 """The API refuses longer ids and names, and with them every later request of the thread."""
 
-_NOT_IN_A_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 """The API wants names of this alphabet back, also where a model called `functions.read_file`."""
 
 _NOT_SENT_BACK: Final = frozenset({"id", "status"})
@@ -43,10 +43,12 @@ _NOT_SENT_BACK: Final = frozenset({"id", "status"})
 for the neighbours that it had. Its own client, Codex, leaves out both (`codex-rs/protocol`).
 """
 
-_OF_THE_ITEM_ALONE: Final = _NOT_SENT_BACK | {"type", "role", "content"}
+_ITEM_FIELDS: Final = _NOT_SENT_BACK | {"type", "role", "content"}
 
 
-def parameters_of(request: LlmRequest, model: str, source: str, traits: ModelTraits) -> Item:
+def make_response_parameters(
+    request: LlmRequest, model: str, source: str, traits: ModelTraits
+) -> Item:
     """The body of `POST /responses`, without `stream`.
 
     Args:
@@ -55,20 +57,20 @@ def parameters_of(request: LlmRequest, model: str, source: str, traits: ModelTra
         source: `provider:model`; blocks that only this model understands go back to it alone.
         traits: of the model.
     """
-    items = input_items(request.messages, source)
+    items = make_input_items(request.messages, source)
     body: Item = {"model": model}
     if request.system:
         body["instructions"] = request.system
     if request.tools and traits.has_tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tools"] = [_make_tool(tool) for tool in request.tools]
     body["input"] = items
-    body["prompt_cache_key"] = _cache_key(body, items)
-    if (limit := output_limit(request, traits)) is not None:
+    body["prompt_cache_key"] = _make_cache_key(body, items)
+    if (limit := get_output_limit(request, traits)) is not None:
         body["max_output_tokens"] = limit
     if request.temperature is not None and traits.has_temperature:
         body["temperature"] = request.temperature
     if traits.reasoning != "none":
-        body["reasoning"] = _reasoning(request.reasoning, model)
+        body["reasoning"] = _make_reasoning(request.reasoning, model)
         # A model that does not reason refuses the whole request for this.
         body["include"] = ["reasoning.encrypted_content"]
     body["store"] = False
@@ -76,55 +78,57 @@ def parameters_of(request: LlmRequest, model: str, source: str, traits: ModelTra
     return body
 
 
-def input_items(messages: Iterable[Message], source: str) -> list[Item]:
+def make_input_items(messages: Iterable[Message], source: str) -> list[Item]:
     """The messages as input items, in order."""
-    return [item for message in messages for item in _items_of(message, source)]
+    return [item for message in messages for item in _make_items(message, source)]
 
 
-def shape_of(item: Item) -> Item | None:
+def strip_text(item: Item) -> Item | None:
     """A message item without its text; `None` if it says nothing more than one text.
 
     A part that had text lacks the field now; parts of types without text stay as they are. Empty
     texts and log probabilities are not kept.
     """
-    shape = {key: value for key, value in item.items() if key not in _OF_THE_ITEM_ALONE and value}
-    parts = [_without_text(part) for part in item.get("content") or () if not _is_empty(part)]
+    shape = {key: value for key, value in item.items() if key not in _ITEM_FIELDS and value}
+    parts = [
+        _strip_part_text(part) for part in item.get("content") or () if not _has_empty_text(part)
+    ]
     is_plain = not shape and len(parts) == 1 and parts[0] == {"type": "output_text"}
     if is_plain or not parts:
         return None
     return {"type": "message", **shape, "content": parts}
 
 
-def _field_of(part: Any) -> str | None:
+def _find_text_field(part: Any) -> str | None:
     """Where this part of a message keeps its text, if it is of a type that has text."""
     kind = part.get("type") if isinstance(part, dict) else None
     return TEXT_FIELD.get(kind) if isinstance(kind, str) else None
 
 
-def _is_empty(part: Any) -> bool:
-    field = _field_of(part)
+def _has_empty_text(part: Any) -> bool:
+    field = _find_text_field(part)
     return field is not None and not part.get(field)
 
 
-def _without_text(part: Any) -> Any:
-    field = _field_of(part)
+def _strip_part_text(part: Any) -> Any:
+    field = _find_text_field(part)
     if field is None:
         return part
     dropped = {field, "logprobs"} if part.get("annotations") else {field, "logprobs", "annotations"}
     return {key: value for key, value in part.items() if key not in dropped}
 
 
-def _items_of(message: Message, source: str) -> Iterable[Item]:
+def _make_items(message: Message, source: str) -> Iterable[Item]:
     if message.role == "assistant":
-        return _assistant_items(blocks_of(message, source))
+        return _make_assistant_items(list_blocks(message, source))
     if message.role == "tool":
-        call_id = _call_id(message.tool_call_id or "")
+        call_id = _make_call_id(message.tool_call_id or "")
         return ({"type": "function_call_output", "call_id": call_id, "output": message.content},)
     content = [{"type": "input_text", "text": message.content}]
     return ({"type": "message", "role": message.role, "content": content},)
 
 
-def _assistant_items(blocks: Iterable[Block]) -> list[Item]:
+def _make_assistant_items(blocks: Iterable[Block]) -> list[Item]:
     items: list[Item] = []
     texts: list[str] = []
     for block in blocks:
@@ -133,23 +137,23 @@ def _assistant_items(blocks: Iterable[Block]) -> list[Item]:
             continue
         is_shape = isinstance(block, dict) and block.get("type") == "message"
         shape = block if isinstance(block, dict) and is_shape else None
-        items += _messages(texts, shape)
+        items += _make_message_items(texts, shape)
         texts = []
         if isinstance(block, ToolCall):
-            items.append(_call(block))
+            items.append(_make_call(block))
         elif shape is None:
-            items += _opaque(block)
-    items += _messages(texts, None)
+            items += _make_opaque_items(block)
+    items += _make_message_items(texts, None)
     # The API refuses reasoning that leads to nothing: that of an answer which was cut, say.
     while items and items[-1].get("type") == "reasoning":
         items.pop()
     return items
 
 
-def _messages(texts: list[str], shape: Item | None) -> Iterator[Item]:
+def _make_message_items(texts: list[str], shape: Item | None) -> Iterator[Item]:
     """Message items of these texts; the last ones fill the shape, if there are enough of them."""
     parts = shape.get("content", []) if shape else []
-    wanting = sum(map(_wants_text, parts))
+    wanting = sum(map(_lacks_text, parts))
     if wanting > len(texts):
         shape, wanting = None, 0
     for text in texts[: len(texts) - wanting]:
@@ -157,38 +161,38 @@ def _messages(texts: list[str], shape: Item | None) -> Iterator[Item]:
         yield {"type": "message", "role": "assistant", "content": [part]}
     if shape:
         rest = iter(texts[len(texts) - wanting :])
-        filled = [_with_text(part, next(rest)) if _wants_text(part) else part for part in parts]
+        filled = [_fill_text(part, next(rest)) if _lacks_text(part) else part for part in parts]
         yield {**shape, "role": "assistant", "content": filled}
 
 
-def _wants_text(part: Any) -> bool:
-    field = _field_of(part)
+def _lacks_text(part: Any) -> bool:
+    field = _find_text_field(part)
     return field is not None and field not in part
 
 
-def _with_text(part: Item, text: str) -> Item:
+def _fill_text(part: Item, text: str) -> Item:
     field = TEXT_FIELD[part["type"]]
     return {"annotations": [], **part, field: text} if field == "text" else {**part, field: text}
 
 
-def _call(call: ToolCall) -> Item:
-    name = _NOT_IN_A_NAME.sub("_", call.tool_name)[:NAME_LENGTH_MAX] or "unnamed"
+def _make_call(call: ToolCall) -> Item:
+    name = _NOT_IN_NAMES.sub("_", call.tool_name)[:NAME_LENGTH_MAX] or "unnamed"
     return {
         "type": "function_call",
-        "call_id": _call_id(call.id),
+        "call_id": _make_call_id(call.id),
         "name": name,
         "arguments": arguments_text(call),
     }
 
 
-def _call_id(call_id: str) -> str:
+def _make_call_id(call_id: str) -> str:
     """The id, or what stands for one that is too long: another provider gave it."""
     if len(call_id) <= CALL_ID_LENGTH_MAX:
         return call_id
     return "call_" + sha256(call_id.encode()).hexdigest()[:32]
 
 
-def _opaque(block: Item) -> Iterator[Item]:
+def _make_opaque_items(block: Item) -> Iterator[Item]:
     """An item that only its model understands: as it came, except what the API refuses.
 
     Reasoning without its content, plain or encrypted, is the name of something that was not
@@ -206,7 +210,7 @@ def _opaque(block: Item) -> Iterator[Item]:
         yield told
 
 
-def _tool(tool: ToolDefinition) -> Item:
+def _make_tool(tool: ToolDefinition) -> Item:
     """A tool; not `strict`, which is this API's default and has no optional parameters."""
     return {
         "type": "function",
@@ -217,14 +221,14 @@ def _tool(tool: ToolDefinition) -> Item:
     }
 
 
-def _reasoning(asked: Reasoning, model: str) -> Item:
-    effort = effort_of(asked, model)
-    if asked == "off":
+def _make_reasoning(reasoning: Reasoning, model: str) -> Item:
+    effort = choose_effort(reasoning, model)
+    if reasoning == "off":
         return {"effort": effort}
     return {**({"effort": effort} if effort else {}), "summary": "auto"}
 
 
-def _cache_key(body: Item, items: list[Item]) -> str:
+def _make_cache_key(body: Item, items: list[Item]) -> str:
     """The same for all requests of a thread: a function of what they all begin with."""
     beginning = [body.get("instructions"), body.get("tools"), items[:1]]
     return "treadle-" + sha256(msgspec.json.encode(beginning)).hexdigest()[:32]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits, Usage
-from treadle.models.wrapped import Wrapped
+from treadle.models.wrapped_provider import WrappedProvider
 
 _log = logging.getLogger("treadle.models")
 
@@ -32,7 +32,9 @@ class PricedProvider:
             threads.
     """
 
-    def __init__(self, inner: Wrapped, price: Callable[[str, str, Usage], Decimal | None]) -> None:
+    def __init__(
+        self, inner: WrappedProvider, price: Callable[[str, str, Usage], Decimal | None]
+    ) -> None:
         self._inner = inner
         self._price = price
         self._is_warm = False
@@ -49,10 +51,10 @@ class PricedProvider:
             async for event in stream:
                 match event:
                     case LlmEvent.Completed(response) if response.usage is not None:
-                        usage = await self._priced(request.model, response.usage)
+                        usage = await self._add_price(request.model, response.usage)
                         yield replace(event, response=replace(response, usage=usage))
                     case LlmEvent.Error(error) if error.usage is not None:
-                        usage = await self._priced(request.model, error.usage)
+                        usage = await self._add_price(request.model, error.usage)
                         yield replace(event, error=replace(error, usage=usage))
                     case _:
                         yield event
@@ -74,21 +76,21 @@ class PricedProvider:
         if not self._is_warm:
             self._is_warm = True
             loop = asyncio.get_running_loop()
-            loop.run_in_executor(None, self._try_out, model)
+            loop.run_in_executor(None, self._load_prices, model)
 
-    def _try_out(self, model: str) -> None:
+    def _load_prices(self, model: str) -> None:
         with suppress(Exception):  # it fails again, and is logged, when it matters
             self._price(self._inner.name, model, Usage())
 
-    async def _priced(self, model: str, usage: Usage) -> Usage:
+    async def _add_price(self, model: str, usage: Usage) -> Usage:
         if usage.cost_usd is not None or usage.unpriced_tokens:
             return usage
-        cost = await asyncio.to_thread(self._price_or_none, model, usage)
+        cost = await asyncio.to_thread(self._compute_price, model, usage)
         if cost is None:
             return replace(usage, unpriced_tokens=usage.input_tokens + usage.output_tokens)
         return replace(usage, cost_usd=cost)
 
-    def _price_or_none(self, model: str, usage: Usage) -> Decimal | None:
+    def _compute_price(self, model: str, usage: Usage) -> Decimal | None:
         try:
             return self._price(self._inner.name, model, usage)
         except Exception:  # noqa: BLE001  the answer matters more than its price

@@ -11,7 +11,7 @@ from decimal import Decimal
 from treadle.core.llm import Usage
 
 
-def context_window(provider_id: str, model: str) -> int | None:
+def get_context_window(provider_id: str, model: str) -> int | None:
     """How many tokens a model reads, as the same data has it; `None` if it is not known.
 
     Args:
@@ -30,7 +30,7 @@ def context_window(provider_id: str, model: str) -> int | None:
     return None
 
 
-def price(provider_id: str, model: str, usage: Usage) -> Decimal | None:
+def compute_price(provider_id: str, model: str, usage: Usage) -> Decimal | None:
     """What `usage` costs in US dollars; `None` if the price is not known.
 
     Only a provider of exactly this name has a price: the package would take an endpoint that is

@@ -22,7 +22,7 @@ from treadle.core.llm import LlmRequest, Reasoning
 from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
 from treadle.errors import UsageError
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 VERSION: Final = 1
 """Raised by a change that older readers would get wrong."""
@@ -121,19 +121,19 @@ _decode: Final = msgspec.json.Decoder(Header | ExchangeLine).decode
 
 def to_line(value: Any) -> bytes:
     """A line of the file; halves of surrogate pairs are replaced."""
-    return _storable(value, _encode) + b"\n"
+    return _encode_storable(value, _encode) + b"\n"
 
 
 def to_json(value: Any) -> bytes:
     """JSON that is the same for equal values, as a file can hold them."""
-    return _storable(value, _encode_sorted)
+    return _encode_storable(value, _encode_sorted)
 
 
-def _storable(value: Any, encode: Callable[[Any], bytes]) -> bytes:
+def _encode_storable(value: Any, encode: Callable[[Any], bytes]) -> bytes:
     try:
         return encode(value)
     except UnicodeEncodeError:
-        return encode(clean(msgspec.to_builtins(value)))
+        return encode(replace_surrogates(msgspec.to_builtins(value)))
 
 
 def settings_digest(settings: RecordedSettings) -> bytes:
@@ -210,7 +210,7 @@ def parse_recording(data: bytes, name: str) -> Recording:
         except _UNREADABLE as error:
             if number > len(whole) and header is not None:
                 break
-            raise _refusal(name, number, header, error) from error
+            raise _make_error(name, number, header, error) from error
         if number > len(whole):
             size, is_closed = len(data), False
         if isinstance(line, Header):
@@ -219,13 +219,13 @@ def parse_recording(data: bytes, name: str) -> Recording:
                 raise UsageError(f"{name}, line {number}: {why}", hint="update Treadle")
             header = line
         elif header is None:
-            raise _refusal(name, number, header, "it has no header")
+            raise _make_error(name, number, header, "it has no header")
         else:
-            _add(exchanges, line, name, number)
+            _add_exchange(exchanges, line, name, number)
     return Recording(name, header, tuple(exchanges.values()), size, is_closed)
 
 
-def _refusal(name: str, number: int, header: Header | None, why: object) -> UsageError:
+def _make_error(name: str, number: int, header: Header | None, why: object) -> UsageError:
     if header is None:
         text = f"{name} is not a recording (line {number}: {why})"
         return UsageError(text, hint="give a file that `--record` has written")
@@ -235,7 +235,9 @@ def _refusal(name: str, number: int, header: Header | None, why: object) -> Usag
     )
 
 
-def _add(exchanges: dict[int, Exchange], line: ExchangeLine, name: str, number: int) -> None:
+def _add_exchange(
+    exchanges: dict[int, Exchange], line: ExchangeLine, name: str, number: int
+) -> None:
     """Put the exchange of a line to those before it, with everything it refers to.
 
     Raises:
@@ -246,11 +248,15 @@ def _add(exchanges: dict[int, Exchange], line: ExchangeLine, name: str, number: 
     def earlier(wanted: int) -> Exchange:
         found = known.get(wanted)
         if found is None:
-            raise _refusal(name, number, _SOME, f"it refers to exchange {wanted}, not before it")
+            raise _make_error(
+                name, number, _ANY_HEADER, f"it refers to exchange {wanted}, not before it"
+            )
         return found
 
     if line.exchange in known:
-        raise _refusal(name, number, _SOME, f"there is an exchange {line.exchange} before it")
+        raise _make_error(
+            name, number, _ANY_HEADER, f"there is an exchange {line.exchange} before it"
+        )
     if line.settings is None:
         settings = earlier(line.settings_of).settings
         digest = earlier(line.settings_of).settings_digest
@@ -262,7 +268,7 @@ def _add(exchanges: dict[int, Exchange], line: ExchangeLine, name: str, number: 
         base = earlier(line.shared_with)
         if line.shared > len(base.messages):
             why = f"exchange {base.number} has {len(base.messages)} messages, not {line.shared}"
-            raise _refusal(name, number, _SOME, why)
+            raise _make_error(name, number, _ANY_HEADER, why)
         messages, digests = base.messages[: line.shared], base.digests[: line.shared]
     exchanges[line.exchange] = Exchange(
         number=line.exchange,
@@ -276,5 +282,5 @@ def _add(exchanges: dict[int, Exchange], line: ExchangeLine, name: str, number: 
     )
 
 
-_SOME: Final = Header(VERSION)
+_ANY_HEADER: Final = Header(VERSION)
 """For a refusal after the header."""

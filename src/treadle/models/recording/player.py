@@ -28,7 +28,7 @@ from treadle.models.recording.file import (
     settings_digest,
     to_json,
 )
-from treadle.thread.record import clean
+from treadle.thread.record import replace_surrogates
 
 EXCERPT_SIZE_MAX: Final = 60
 """Characters that a difference shows of each side."""
@@ -59,10 +59,10 @@ class RecordedModel:
 
         What was left unfinished when it was recorded ends as a cut stream.
         """
-        asked = _Asked.of(request)
+        asked = _ComparedRequest.of(request)
         answers = self._answers.get(asked.key)
         if answers is None:
-            why = self._mismatch(asked)
+            why = self._describe_mismatch(asked)
             yield LlmEvent.Error(LlmError(LlmErrorKind.BAD_REQUEST, why))
             return
         played = self._played.get(asked.key, 0)
@@ -81,17 +81,17 @@ class RecordedModel:
     async def aclose(self) -> None:
         """Nothing to free."""
 
-    def _mismatch(self, asked: _Asked) -> str:
+    def _describe_mismatch(self, asked: _ComparedRequest) -> str:
         exchanges = self._recording.exchanges
         if not exchanges:
             return f"the recording {self._recording.name!r} holds no exchange"
-        nearest = max(exchanges, key=asked.nearness)
-        what = _difference(nearest, asked) or "they differ in their bytes only"
+        nearest = max(exchanges, key=asked.measure_similarity)
+        what = _describe_difference(nearest, asked) or "they differ in their bytes only"
         where = f"exchange {nearest.number} (line {nearest.line} of {self._recording.name!r})"
         return f"the recording has no answer to this request. Nearest is {where}: {what}"
 
 
-class _Asked(Struct, frozen=True, gc=False):
+class _ComparedRequest(Struct, frozen=True, gc=False):
     """A request, with what it is compared by."""
 
     settings: RecordedSettings
@@ -100,7 +100,7 @@ class _Asked(Struct, frozen=True, gc=False):
     digests: tuple[bytes, ...]
 
     @classmethod
-    def of(cls, request: LlmRequest) -> _Asked:
+    def of(cls, request: LlmRequest) -> _ComparedRequest:
         settings = RecordedSettings.of(request)
         return cls(
             settings,
@@ -113,7 +113,7 @@ class _Asked(Struct, frozen=True, gc=False):
     def key(self) -> bytes:
         return request_key(self.settings_digest, self.digests)
 
-    def shared(self, exchange: Exchange) -> int:
+    def count_shared_messages(self, exchange: Exchange) -> int:
         """How many messages are the same, from the first on."""
         pairs = zip(self.digests, exchange.digests, strict=False)
         return next(
@@ -121,13 +121,13 @@ class _Asked(Struct, frozen=True, gc=False):
             min(len(self.digests), len(exchange.digests)),
         )
 
-    def nearness(self, exchange: Exchange) -> tuple[int, bool, int, int]:
+    def measure_similarity(self, exchange: Exchange) -> tuple[int, bool, int, int]:
         """More for an exchange that is nearer: by messages, settings, text, length."""
-        shared = self.shared(exchange)
+        shared = self.count_shared_messages(exchange)
         similar = 0
         if shared < min(len(self.messages), len(exchange.messages)):
             ours, theirs = self.messages[shared].content, exchange.messages[shared].content
-            similar = _shared_size(ours, theirs)
+            similar = _count_shared_characters(ours, theirs)
         return (
             shared,
             self.settings_digest == exchange.settings_digest,
@@ -136,35 +136,47 @@ class _Asked(Struct, frozen=True, gc=False):
         )
 
 
-def _difference(recorded: Exchange, asked: _Asked) -> str:
+def _describe_difference(recorded: Exchange, asked: _ComparedRequest) -> str:
     """The first difference, in words for people; empty if there is none."""
-    found = _settings_difference(recorded.settings, asked.settings)
+    found = _describe_settings_difference(recorded.settings, asked.settings)
     if found:
         return found
-    index = asked.shared(recorded)
+    index = asked.count_shared_messages(recorded)
     old = recorded.messages[index] if index < len(recorded.messages) else None
     new = asked.messages[index] if index < len(asked.messages) else None
     if old is not None and new is not None:
-        place = _place(old, index)
-        return _first(_message_texts(old, place), _message_texts(new, place))
+        place = _describe_place(old, index)
+        return _describe_first_difference(
+            _list_message_texts(old, place), _list_message_texts(new, place)
+        )
     if new is not None:
-        return f"{_place(new, index)} was not there: {_excerpt(new.content)}"
-    return "" if old is None else f"{_place(old, index)} is missing: {_excerpt(old.content)}"
-
-
-def _settings_difference(recorded: RecordedSettings, asked: RecordedSettings) -> str:
-    names, now = ([tool.name for tool in each.tools] for each in (recorded, asked))
+        return f"{_describe_place(new, index)} was not there: {_make_excerpt(new.content)}"
     return (
-        _first({"system prompt": recorded.system}, {"system prompt": asked.system})
-        or next((f"tools: {name} is missing" for name in names if name not in now), "")
-        or next((f"tools: {name} was not there" for name in now if name not in names), "")
-        or _first({"tools, their order": ", ".join(names)}, {"tools, their order": ", ".join(now)})
-        or _first(_tool_texts(recorded.tools), _tool_texts(asked.tools))
-        or _first(_number_texts(recorded), _number_texts(asked))
+        ""
+        if old is None
+        else f"{_describe_place(old, index)} is missing: {_make_excerpt(old.content)}"
     )
 
 
-def _tool_texts(tools: tuple[ToolDefinition, ...]) -> dict[str, str]:
+def _describe_settings_difference(recorded: RecordedSettings, asked: RecordedSettings) -> str:
+    names, now = ([tool.name for tool in each.tools] for each in (recorded, asked))
+    return (
+        _describe_first_difference(
+            {"system prompt": recorded.system}, {"system prompt": asked.system}
+        )
+        or next((f"tools: {name} is missing" for name in names if name not in now), "")
+        or next((f"tools: {name} was not there" for name in now if name not in names), "")
+        or _describe_first_difference(
+            {"tools, their order": ", ".join(names)}, {"tools, their order": ", ".join(now)}
+        )
+        or _describe_first_difference(
+            _list_tool_texts(recorded.tools), _list_tool_texts(asked.tools)
+        )
+        or _describe_first_difference(_list_number_texts(recorded), _list_number_texts(asked))
+    )
+
+
+def _list_tool_texts(tools: tuple[ToolDefinition, ...]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for tool in tools:
         texts |= {
@@ -176,7 +188,7 @@ def _tool_texts(tools: tuple[ToolDefinition, ...]) -> dict[str, str]:
     return texts
 
 
-def _number_texts(settings: RecordedSettings) -> dict[str, str]:
+def _list_number_texts(settings: RecordedSettings) -> dict[str, str]:
     return {
         "max_tokens": str(settings.max_tokens),
         "temperature": "not set" if settings.temperature is None else str(settings.temperature),
@@ -184,12 +196,12 @@ def _number_texts(settings: RecordedSettings) -> dict[str, str]:
     }
 
 
-def _place(message: Message, index: int) -> str:
+def _describe_place(message: Message, index: int) -> str:
     role = f"tool result of {message.name}" if message.role == "tool" else message.role
     return f"messages[{index}] ({role})"
 
 
-def _message_texts(message: Message, place: str) -> dict[str, str]:
+def _list_message_texts(message: Message, place: str) -> dict[str, str]:
     """What a message holds, in the order in which a person would look."""
     texts = {
         f"{place}, role": message.role,
@@ -210,7 +222,7 @@ def _message_texts(message: Message, place: str) -> dict[str, str]:
     }
 
 
-def _first(recorded: dict[str, str], asked: dict[str, str]) -> str:
+def _describe_first_difference(recorded: dict[str, str], asked: dict[str, str]) -> str:
     """The first text that is not the same, and where in it; empty if all are.
 
     Args:
@@ -218,22 +230,25 @@ def _first(recorded: dict[str, str], asked: dict[str, str]) -> str:
         asked: the same of the request, in the same order.
     """
     for place in recorded | asked:
-        old, new = clean(recorded.get(place, "")), clean(asked.get(place, ""))
+        old, new = (
+            replace_surrogates(recorded.get(place, "")),
+            replace_surrogates(asked.get(place, "")),
+        )
         if old != new:
-            at = _shared_size(old, new)
-            told = f"recorded {_excerpt(old, at)}, now {_excerpt(new, at)}"
+            at = _count_shared_characters(old, new)
+            told = f"recorded {_make_excerpt(old, at)}, now {_make_excerpt(new, at)}"
             return f"{place}, character {at + 1}: {told}"
     return ""
 
 
-def _excerpt(text: str, at: int = 0) -> str:
+def _make_excerpt(text: str, at: int = 0) -> str:
     """The text around a place, on one line."""
     start = max(0, at - _BEFORE)
     end = start + EXCERPT_SIZE_MAX
     return f"{'…' * (start > 0)}{text[start:end]!r}{'…' * (end < len(text))}"
 
 
-def _shared_size(one: str, other: str) -> int:
+def _count_shared_characters(one: str, other: str) -> int:
     """With how many characters both begin."""
     low, high = 0, min(len(one), len(other))
     while low < high:

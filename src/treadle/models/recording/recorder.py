@@ -34,13 +34,13 @@ from treadle.models.recording.file import (
     settings_digest,
     to_line,
 )
-from treadle.models.wrapped import Wrapped
+from treadle.models.wrapped_provider import WrappedProvider
 
 _log = logging.getLogger("treadle.models")
 
 FILE_MODE: Final = 0o600
 
-_NOT_TEXT: Final = frozenset({"type", "role", "kind", "effect", "reasoning", "cost_usd"})
+_FORMAT_KEYS: Final = frozenset({"type", "role", "kind", "effect", "reasoning", "cost_usd"})
 """Keys whose texts are words of the format; a secret that is spelled like one is not one there."""
 
 
@@ -62,27 +62,27 @@ class RecordingProvider:
 
     def __init__(
         self,
-        inner: Wrapped,
+        inner: WrappedProvider,
         path: str | os.PathLike[str],
         redact: Callable[[str], str] | None = None,
         *,
         program: str = "treadle",
     ) -> None:
         self._inner = inner
-        self._tape = _Tape(os.fspath(path), redact, program)
-        self._owns_tape = True
+        self._recording_file = _RecordingFile(os.fspath(path), redact, program)
+        self._owns_file = True
         try:
-            self._tape.begin(inner.name)
+            self._recording_file.begin(inner.name)
         except BaseException:
-            self._tape.close()
+            self._recording_file.close()
             raise
 
-    def beside(self, inner: Wrapped) -> RecordingProvider:
+    def share_file_with(self, inner: WrappedProvider) -> RecordingProvider:
         """A provider that stores what another one answers in the same file; to be closed first."""
         other = copy(self)
         other._inner = inner
-        other._owns_tape = False
-        self._tape.begin(inner.name)
+        other._owns_file = False
+        self._recording_file.begin(inner.name)
         return other
 
     @property
@@ -95,9 +95,9 @@ class RecordingProvider:
 
         Once the file could not be written, an error and nothing else.
         """
-        if self._tape.failure is not None:
-            self._tape.is_told = True
-            yield LlmEvent.Error(_refusal(self._tape.failure))
+        if self._recording_file.failure is not None:
+            self._recording_file.is_reported = True
+            yield LlmEvent.Error(_make_refusal(self._recording_file.failure))
             return
         events: list[ModelEvent] = []
         is_stored = False
@@ -107,11 +107,11 @@ class RecordingProvider:
                     events.append(event)
                     if isinstance(event, LlmEvent.Completed | LlmEvent.Error) and not is_stored:
                         is_stored = True
-                        self._tape.store(request, events)
+                        self._recording_file.store(request, events)
                     yield event
         finally:
             if not is_stored:
-                self._tape.store(request, events, unfinished=True)
+                self._recording_file.store(request, events, unfinished=True)
 
     def traits(self, model: str) -> ModelTraits:
         """Those of who answers."""
@@ -127,20 +127,20 @@ class RecordingProvider:
         Raises:
             TreadleError: the recording is not complete, and no request was told so.
         """
-        if self._owns_tape:
-            self._tape.close()
+        if self._owns_file:
+            self._recording_file.close()
         await self._inner.aclose()
-        if self._tape.failure is not None and not self._tape.is_told:
-            self._tape.is_told = True
-            raise self._tape.failure
+        if self._recording_file.failure is not None and not self._recording_file.is_reported:
+            self._recording_file.is_reported = True
+            raise self._recording_file.failure
 
 
-class _Tape:
+class _RecordingFile:
     """The file, and what stands in it already."""
 
     def __init__(self, path: str, redact: Callable[[str], str] | None, program: str) -> None:
         self.failure: TreadleError | None = None
-        self.is_told = False
+        self.is_reported = False
         self._path = path
         self._redact = redact
         self._program = program
@@ -149,7 +149,7 @@ class _Tape:
         """Which exchange first had these settings, by their digest."""
         self._messages: dict[bytes, int] = {}
         """Which exchange first began with these messages, by the digest of the last of them."""
-        self._file = _open(path)
+        self._file = _open_file(path)
 
     def close(self) -> None:
         """Close the file; more than once does no harm."""
@@ -164,15 +164,15 @@ class _Tape:
             data = _read_all(self._file)
             recording = parse_recording(data, self._path)
             for exchange in recording.exchanges:
-                self._remember(exchange.number, exchange.settings_digest, exchange.digests)
+                self._index_exchange(exchange.number, exchange.settings_digest, exchange.digests)
             if recording.size < len(data):
                 os.ftruncate(self._file, recording.size)
-            if (addition := _beginning(recording, header)) is not None:
-                _append(self._file, addition, self._path)
+            if (addition := _make_beginning(recording, header)) is not None:
+                _append_line(self._file, addition, self._path)
         except OSError as error:
-            raise _unusable(self._path, error) from error
+            raise _make_unusable_error(self._path, error) from error
 
-    def _remember(self, number: int, settings: bytes, messages: Iterable[bytes]) -> None:
+    def _index_exchange(self, number: int, settings: bytes, messages: Iterable[bytes]) -> None:
         self._last = max(self._last, number)
         self._settings.setdefault(settings, number)
         for digest in messages:
@@ -188,12 +188,12 @@ class _Tape:
             settings = RecordedSettings.of(request)
             by_settings = settings_digest(settings)
             digests = message_digests(request.messages)
-            line = self._line(request, settings, by_settings, digests)
-            line["events"] = _streamed(events, self._redact)
+            line = self._make_line(request, settings, by_settings, digests)
+            line["events"] = _redact_events(events, self._redact)
             if unfinished:
                 line["unfinished"] = True
-            _append(self._file, to_line(line), self._path)
-            self._remember(line["exchange"], by_settings, digests)
+            _append_line(self._file, to_line(line), self._path)
+            self._index_exchange(line["exchange"], by_settings, digests)
         except TreadleError as error:
             self.failure = error
             _log.error("the recording ends here: %s", error.message)
@@ -203,7 +203,7 @@ class _Tape:
             )
             _log.error("the recording ends here", exc_info=error)
 
-    def _line(
+    def _make_line(
         self,
         request: LlmRequest,
         settings: RecordedSettings,
@@ -215,18 +215,20 @@ class _Tape:
             (count for count in range(len(digests), 0, -1) if digests[count - 1] in self._messages),
             0,
         )
-        line: dict[str, Any] = _builtins(ExchangeLine(self._last + 1, request.model), self._redact)
-        line["messages"] = _builtins(request.messages[shared:], self._redact)
+        line: dict[str, Any] = _make_redacted_builtins(
+            ExchangeLine(self._last + 1, request.model), self._redact
+        )
+        line["messages"] = _make_redacted_builtins(request.messages[shared:], self._redact)
         if shared:
             line |= {"shared": shared, "shared_with": self._messages[digests[shared - 1]]}
         if by_settings in self._settings:
             line["settings_of"] = self._settings[by_settings]
         else:
-            line["settings"] = _builtins(settings, self._redact)
+            line["settings"] = _make_redacted_builtins(settings, self._redact)
         return line
 
 
-def _open(path: str) -> int:
+def _open_file(path: str) -> int:
     """The file, new or as it is, for appending, and for this process alone."""
     flags = os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
     try:
@@ -237,7 +239,7 @@ def _open(path: str) -> int:
             if os.fstat(file).st_size == 0:  # made by somebody for this: no less private
                 os.fchmod(file, FILE_MODE)
     except (OSError, ValueError) as error:
-        raise _unusable(path, error) from error
+        raise _make_unusable_error(path, error) from error
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise UsageError(f"cannot record into {path}: it is not a file")
@@ -260,14 +262,14 @@ def _read_all(file: int) -> bytes:
         return reader.read()
 
 
-def _unusable(path: str, error: OSError | ValueError) -> UsageError:
+def _make_unusable_error(path: str, error: OSError | ValueError) -> UsageError:
     reason = error.strerror if isinstance(error, OSError) else None
     return UsageError(
         f"cannot record into {path}: {reason or error}", hint="give a file in a folder of yours"
     )
 
 
-def _beginning(recording: Recording, header: Header) -> bytes | None:
+def _make_beginning(recording: Recording, header: Header) -> bytes | None:
     """What must stand in the file before the next exchange."""
     broken_line = b"" if recording.is_closed else b"\n"
     if recording.header != header:
@@ -275,7 +277,7 @@ def _beginning(recording: Recording, header: Header) -> bytes | None:
     return broken_line or None
 
 
-def _append(file: int, data: bytes, path: str) -> None:
+def _append_line(file: int, data: bytes, path: str) -> None:
     """Write a line, or leave the file as it was.
 
     Raises:
@@ -292,13 +294,13 @@ def _append(file: int, data: bytes, path: str) -> None:
         raise DiskError("write", path, error) from error
 
 
-def _refusal(failure: TreadleError) -> LlmError:
+def _make_refusal(failure: TreadleError) -> LlmError:
     text = " ".join(f"{failure.message}: {failure.hint}".split()).rstrip(": ")
     why = f"the recording is not complete, so nothing more is asked ({text})"
     return LlmError(LlmErrorKind.BAD_REQUEST, why)
 
 
-def _streamed(events: list[ModelEvent], redact: Callable[[str], str] | None) -> list[Any]:
+def _redact_events(events: list[ModelEvent], redact: Callable[[str], str] | None) -> list[Any]:
     """The events as they go into a line; the deltas of a text with a secret are one, without it.
 
     A secret may be split over any number of deltas: only their whole text shows it. Where that
@@ -308,7 +310,7 @@ def _streamed(events: list[ModelEvent], redact: Callable[[str], str] | None) -> 
         return [msgspec.to_builtins(event) for event in events]
     texts: dict[tuple[str, ...], list[str]] = {}
     for event in events:
-        if (part := _part(event)) is not None:
+        if (part := _find_text_part(event)) is not None:
             texts.setdefault(part[0], []).append(part[1])
     whole = {key: "".join(pieces) for key, pieces in texts.items()}
     changed = {key: clean for key, text in whole.items() if (clean := redact(text)) != text}
@@ -316,18 +318,18 @@ def _streamed(events: list[ModelEvent], redact: Callable[[str], str] | None) -> 
     lines: list[Any] = []
     told: set[tuple[str, ...]] = set()
     for event in events:
-        part = _part(event)
+        part = _find_text_part(event)
         if part is None:
-            lines.append(_builtins(event, redact))
+            lines.append(_make_redacted_builtins(event, redact))
         elif part[0] not in changed:
-            lines.append(_delta(event, names[part[0]], part[1]))
+            lines.append(_make_delta(event, names[part[0]], part[1]))
         elif part[0] not in told:
             told.add(part[0])
-            lines.append(_delta(event, names[part[0]], changed[part[0]]))
+            lines.append(_make_delta(event, names[part[0]], changed[part[0]]))
     return lines
 
 
-def _part(event: ModelEvent) -> tuple[tuple[str, ...], str] | None:
+def _find_text_part(event: ModelEvent) -> tuple[tuple[str, ...], str] | None:
     """Which text a delta is a part of, by the names it carries and its type, and the part."""
     match event:
         case LlmEvent.TextDelta(content) | LlmEvent.ThinkingDelta(content):
@@ -338,23 +340,23 @@ def _part(event: ModelEvent) -> tuple[tuple[str, ...], str] | None:
             return None
 
 
-def _delta(event: ModelEvent, names: tuple[str, ...], text: str) -> Any:
+def _make_delta(event: ModelEvent, names: tuple[str, ...], text: str) -> Any:
     if isinstance(event, LlmEvent.ToolCallDelta):
         return msgspec.to_builtins(LlmEvent.ToolCallDelta(names[1], names[2], text))
     return msgspec.to_builtins(msgspec.structs.replace(event, content=text))
 
 
-def _builtins(value: Any, redact: Callable[[str], str] | None) -> Any:
+def _make_redacted_builtins(value: Any, redact: Callable[[str], str] | None) -> Any:
     """As it goes into a line: every text without secrets."""
     plain = msgspec.to_builtins(value)
-    return plain if redact is None else _mapped(plain, redact)
+    return plain if redact is None else _redact_values(plain, redact)
 
 
-def _mapped(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
+def _redact_values(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
     if isinstance(value, str):
-        return value if key in _NOT_TEXT else redact(value)
+        return value if key in _FORMAT_KEYS else redact(value)
     if isinstance(value, dict):
-        return {name: _mapped(item, redact, name) for name, item in value.items()}
+        return {name: _redact_values(item, redact, name) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_mapped(item, redact) for item in value]
+        return [_redact_values(item, redact) for item in value]
     return value

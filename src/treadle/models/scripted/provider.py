@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
-from treadle.core.budget import guess, tokens_in
+from treadle.core.budget import estimate_tokens, estimate_usage
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import NOTE, Message, ToolCall
@@ -27,7 +27,7 @@ from treadle.models.scripted.script import (
     Reply,
     Script,
     ScriptedCall,
-    conditions,
+    list_conditions,
     make_script,
 )
 
@@ -58,7 +58,7 @@ class ScriptedModel:
         self._parts = tuple(
             _PreparedReply.of(index, reply, asks, script)
             for index, (reply, asks) in enumerate(
-                zip(script.replies, conditions(script), strict=True)
+                zip(script.replies, list_conditions(script), strict=True)
             )
         )
         self._failures: dict[int, int] = {}
@@ -87,15 +87,15 @@ class ScriptedModel:
 
         The script may also ask for a stream that is cut (no end) or hangs until it is cancelled.
         """
-        shown = _Shown.of(request)
-        part = self._choose(shown)
+        shown = _RequestView.of(request)
+        part = self._choose_reply(shown)
         if part is None:
-            yield LlmEvent.Error(self._no_reply(shown))
+            yield LlmEvent.Error(self._make_no_reply_error(shown))
             return
-        calls = part.calls_after(len(request.messages))
+        calls = part.make_calls(len(request.messages))
         if part.first_delay_s:
             await self._sleep(part.first_delay_s)
-        for index, delta in enumerate(part.deltas(calls)):
+        for index, delta in enumerate(part.make_deltas(calls)):
             if part.delay_s and index:
                 await self._sleep(part.delay_s)
             yield delta
@@ -104,7 +104,7 @@ class ScriptedModel:
         elif part.error is not None:
             yield part.error
         elif not part.reply.cut:
-            yield LlmEvent.Completed(part.response(calls, shown))
+            yield LlmEvent.Completed(part.make_response(calls, shown))
 
     def traits(self, model: str) -> ModelTraits:
         """A script has no limits."""
@@ -112,29 +112,29 @@ class ScriptedModel:
 
     async def count_tokens(self, request: LlmRequest) -> int | None:
         """An estimate by characters."""
-        return tokens_in(_Shown.of(request).input_size)
+        return estimate_tokens(_RequestView.of(request).input_size)
 
     async def aclose(self) -> None:
         """Nothing to free."""
 
-    def _choose(self, shown: _Shown) -> _PreparedReply | None:
+    def _choose_reply(self, shown: _RequestView) -> _PreparedReply | None:
         for part in self._parts:
-            if part.fits(shown) and self._claim(part):
+            if part.matches(shown) and self._use_reply(part):
                 return part
         return None
 
-    def _claim(self, part: _PreparedReply) -> bool:
+    def _use_reply(self, part: _PreparedReply) -> bool:
         if part.times_max == 0:
             return True
         used = self._failures.get(part.index, 0)
         self._failures[part.index] = used + 1
         return used < part.times_max
 
-    def _no_reply(self, shown: _Shown) -> LlmError:
-        near = sorted(self._parts, key=lambda part: len(part.unmet(shown)))
+    def _make_no_reply_error(self, shown: _RequestView) -> LlmError:
+        near = sorted(self._parts, key=lambda part: len(part.list_unmet_conditions(shown)))
         nearest = "; ".join(
             f"replies[{part.index}] wants {' and '.join(wishes)}"
-            if (wishes := part.unmet(shown))
+            if (wishes := part.list_unmet_conditions(shown))
             else f"replies[{part.index}] is used up"
             for part in near[:_NEAREST_MAX]
         )
@@ -142,7 +142,7 @@ class ScriptedModel:
         return LlmError(LlmErrorKind.BAD_REQUEST, message)
 
 
-class _Shown(Struct, frozen=True, gc=False):
+class _RequestView(Struct, frozen=True, gc=False):
     """What the conditions look at: the request's turn, read from its end."""
 
     system: str
@@ -151,7 +151,7 @@ class _Shown(Struct, frozen=True, gc=False):
     step: int
 
     @classmethod
-    def of(cls, request: LlmRequest) -> _Shown:
+    def of(cls, request: LlmRequest) -> _RequestView:
         turn: list[Message] = []
         step = 0
         for message in reversed(request.messages):
@@ -176,12 +176,12 @@ class _Shown(Struct, frozen=True, gc=False):
         """For people; one line."""
         said = [f"step {self.step} of this turn"]
         if self.system:
-            said.append(f"system prompt {_excerpt(self.system)}")
+            said.append(f"system prompt {_make_excerpt(self.system)}")
         if self.user is not None:
-            said.append(f"user message {_excerpt(self.user)}")
+            said.append(f"user message {_make_excerpt(self.user)}")
         if self.last is not None and self.last.role != "user":
             role = f"result of {self.last.name}" if self.last.role == "tool" else self.last.role
-            said.append(f"last message ({role}) {_excerpt(self.last.content)}")
+            said.append(f"last message ({role}) {_make_excerpt(self.last.content)}")
         return ", ".join(said)
 
     @property
@@ -195,20 +195,22 @@ class _Shown(Struct, frozen=True, gc=False):
         return size
 
 
-def _wish(wanted: str | range) -> str:
-    if isinstance(wanted, str):
-        return f"= {wanted!r}"
-    return f"= {wanted.start}" if wanted.stop == wanted.start + 1 else f">= {wanted.start}"
+def _format_condition(condition: str | range) -> str:
+    if isinstance(condition, str):
+        return f"= {condition!r}"
+    return (
+        f"= {condition.start}" if condition.stop == condition.start + 1 else f">= {condition.start}"
+    )
 
 
-def _excerpt(text: str) -> str:
+def _make_excerpt(text: str) -> str:
     return repr(text if len(text) <= _EXCERPT_SIZE_MAX else f"{text[:_EXCERPT_SIZE_MAX]}…")
 
 
-_Test: TypeAlias = Callable[[Any, _Shown], bool]
+_Test: TypeAlias = Callable[[Any, _RequestView], bool]
 
 
-def _found(pattern: re.Pattern[str], text: str | None) -> bool:
+def _matches(pattern: re.Pattern[str], text: str | None) -> bool:
     return text is not None and pattern.search(text) is not None
 
 
@@ -220,11 +222,11 @@ _TESTS: Final[Mapping[str, _Test]] = MappingProxyType(
             shown.last is not None and shown.last.role == "tool" and shown.last.name == name
         ),
         "last": lambda pattern, shown: (
-            shown.last is not None and _found(pattern, shown.last.content)
+            shown.last is not None and _matches(pattern, shown.last.content)
         ),
-        "user": lambda pattern, shown: _found(pattern, shown.user),
-        "system": lambda pattern, shown: _found(pattern, shown.system),
-        "seen": lambda pattern, shown: any(_found(pattern, each.content) for each in shown.turn),
+        "user": lambda pattern, shown: _matches(pattern, shown.user),
+        "system": lambda pattern, shown: _matches(pattern, shown.system),
+        "seen": lambda pattern, shown: any(_matches(pattern, each.content) for each in shown.turn),
     }
 )
 """One test per condition, the cheap ones first."""
@@ -253,9 +255,9 @@ class _PreparedReply(Struct, frozen=True):
     def of(
         cls, index: int, reply: Reply, asks: Mapping[str, Any], script: Script
     ) -> _PreparedReply:
-        size = _given(reply.chunk_size, script.chunk_size)
+        size = _choose_default(reply.chunk_size, script.chunk_size)
         text = reply.text or "".join(reply.chunks)
-        jsons = [_arguments_json(call) for call in reply.calls]
+        jsons = [_make_arguments_json(call) for call in reply.calls]
         failure = reply.error
         return cls(
             index=index,
@@ -268,32 +270,32 @@ class _PreparedReply(Struct, frozen=True):
             asks=asks,
             times_max=reply.times_max,
             text=text,
-            text_deltas=tuple(map(LlmEvent.TextDelta, reply.chunks or _pieces(text, size))),
+            text_deltas=tuple(map(LlmEvent.TextDelta, reply.chunks or _split_text(text, size))),
             arguments=tuple(
-                (call, json, tuple(_pieces(json, size)) or ("",))
+                (call, json, tuple(_split_text(json, size)) or ("",))
                 for call, json in zip(reply.calls, jsons, strict=True)
             ),
             output_size=len(text) + sum(map(len, jsons)),
-            first_delay_s=_given(reply.first_delay_s, script.first_delay_s),
-            delay_s=_given(reply.delay_s, script.delay_s),
+            first_delay_s=_choose_default(reply.first_delay_s, script.first_delay_s),
+            delay_s=_choose_default(reply.delay_s, script.delay_s),
             error=None
             if failure is None
             else LlmEvent.Error(LlmError(failure.kind, failure.message, failure.retry_after_s)),
         )
 
-    def fits(self, shown: _Shown) -> bool:
+    def matches(self, shown: _RequestView) -> bool:
         return all(test(want, shown) for test, want in self.tests)
 
-    def unmet(self, shown: _Shown) -> list[str]:
+    def list_unmet_conditions(self, shown: _RequestView) -> list[str]:
         """The conditions that do not hold, for people."""
         names = [name for name in _TESTS if name in self.asks]
         return [
-            f"{name} {_wish(self.asks[name])}"
+            f"{name} {_format_condition(self.asks[name])}"
             for name, (test, want) in zip(names, self.tests, strict=True)
             if not test(want, shown)
         ]
 
-    def calls_after(self, length: int) -> tuple[ToolCall, ...]:
+    def make_calls(self, length: int) -> tuple[ToolCall, ...]:
         """The calls of this reply to a conversation of `length` messages.
 
         Default ids carry that length, so they never recur while the conversation only grows.
@@ -303,34 +305,34 @@ class _PreparedReply(Struct, frozen=True):
             for index, (call, json, _) in enumerate(self.arguments)
         )
 
-    def deltas(self, calls: tuple[ToolCall, ...]) -> Iterator[ModelEvent]:
+    def make_deltas(self, calls: tuple[ToolCall, ...]) -> Iterator[ModelEvent]:
         yield from self.text_deltas
         for call, (_, _, pieces) in zip(calls, self.arguments, strict=True):
             for piece in pieces:
                 yield LlmEvent.ToolCallDelta(call.id, call.tool_name, piece)
 
-    def response(self, calls: tuple[ToolCall, ...], shown: _Shown) -> LlmResponse:
+    def make_response(self, calls: tuple[ToolCall, ...], shown: _RequestView) -> LlmResponse:
         tokens = self.reply.usage
         usage = (
-            guess(shown.input_size, self.output_size)
+            estimate_usage(shown.input_size, self.output_size)
             if tokens is None
             else Usage(tokens.input_tokens, tokens.output_tokens)
         )
-        reason = _given(self.reply.finish_reason, "tool_calls" if calls else "stop")
+        reason = _choose_default(self.reply.finish_reason, "tool_calls" if calls else "stop")
         return LlmResponse(Message.assistant(self.text, calls), usage, reason)
 
 
-def _given(value: _T | None, default: _T) -> _T:
+def _choose_default(value: _T | None, default: _T) -> _T:
     return default if value is None else value
 
 
-def _pieces(text: str, size: int) -> Iterator[str]:
+def _split_text(text: str, size: int) -> Iterator[str]:
     """The text in pieces of `size` characters; 0 is one piece. Nothing of an empty text."""
     step = size or max(1, len(text))
     return (text[start : start + step] for start in range(0, len(text), step))
 
 
-def _arguments_json(call: ScriptedCall) -> str:
+def _make_arguments_json(call: ScriptedCall) -> str:
     if call.arguments_text is not None:
         return call.arguments_text
     return msgspec.json.encode(call.arguments or {}).decode()

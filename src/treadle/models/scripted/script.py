@@ -99,7 +99,7 @@ class ScriptedUsage(_Strict, frozen=True):
     output_tokens: Count = 0
 
 
-class Failure(_Strict, frozen=True):
+class ScriptedFailure(_Strict, frozen=True):
     """The error a stream ends with; `retry_after_s` is what the server would ask for."""
 
     kind: LlmErrorKind
@@ -127,7 +127,7 @@ class Reply(_Strict, frozen=True):
     first_delay_s: Seconds | None = None
     usage: ScriptedUsage | None = None
     finish_reason: str | None = None
-    error: Failure | None = None
+    error: ScriptedFailure | None = None
     cut: bool = False
     hang: bool = False
     times: Count | None = None
@@ -179,7 +179,7 @@ def parse_script(data: bytes, name: str) -> Script:
         ScriptError: `data` is not a valid script; names `name` and the place.
     """
     try:
-        tables = _parsed(data.decode("utf-8-sig"), name)
+        tables = _parse_tables(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ScriptError(f"{name}: not UTF-8: {error.reason} (at line {line})") from error
@@ -188,7 +188,7 @@ def parse_script(data: bytes, name: str) -> Script:
     return make_script(tables, name)
 
 
-def _parsed(text: str, name: str) -> object:
+def _parse_tables(text: str, name: str) -> object:
     if name.endswith(".toml"):
         import tomllib
 
@@ -196,11 +196,11 @@ def _parsed(text: str, name: str) -> object:
     if name.endswith(".json"):
         import json
 
-        return json.loads(text, object_pairs_hook=_without_doubles)
+        return json.loads(text, object_pairs_hook=_refuse_duplicate_keys)
     raise ValueError("a script is a .toml or a .json file")
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) != len(pairs):
         names = [key for key, _ in pairs]
@@ -222,12 +222,12 @@ def make_script(data: object, name: str = "script") -> Script:
     """
     try:
         plain = msgspec.to_builtins(data, builtin_types=_NOT_JSON)
-        fault = next(_foreign(plain, "", 0), None)
+        fault = next(_list_unstorable_values(plain, "", 0), None)
         if fault is None:
             script = msgspec.convert(plain, Script)
-            fault = next(_faults(script), None)
+            fault = next(_list_faults(script), None)
     except msgspec.ValidationError as error:
-        fault = _placed(str(error))
+        fault = _locate_fault(str(error))
     except (TypeError, RecursionError) as error:
         fault = ("", str(error))
     if fault is not None:
@@ -236,7 +236,7 @@ def make_script(data: object, name: str = "script") -> Script:
     return script
 
 
-def conditions(script: Script) -> tuple[dict[str, Any], ...]:
+def list_conditions(script: Script) -> tuple[dict[str, Any], ...]:
     """What each reply asks of a request, by the names of `When`; `step` is a range of steps.
 
     A row is made of the replies that have the same `user` and `system` and speak of no moment; the
@@ -245,16 +245,18 @@ def conditions(script: Script) -> tuple[dict[str, Any], ...]:
     for tools: it would do so for ever.
     """
     steps: dict[int, range] = {}
-    for row in _rows(script):
+    for row in _group_replies(script):
         for step, indices in enumerate(row):
             reply = script.replies[indices[-1]]
             goes_on = bool(reply.calls) and not reply.is_failure
             is_open = step == len(row) - 1 and not goes_on
             steps.update(dict.fromkeys(indices, range(step, _NO_END if is_open else step + 1)))
-    return tuple(_asks(reply.when, steps.get(index)) for index, reply in enumerate(script.replies))
+    return tuple(
+        _make_conditions(reply.when, steps.get(index)) for index, reply in enumerate(script.replies)
+    )
 
 
-def _rows(script: Script) -> list[list[list[int]]]:
+def _group_replies(script: Script) -> list[list[list[int]]]:
     """Every row, as its places, as the replies that stand there: failures, then a success."""
     rows: dict[tuple[str | None, str | None], list[list[int]]] = {}
     for index, reply in enumerate(script.replies):
@@ -266,7 +268,7 @@ def _rows(script: Script) -> list[list[list[int]]]:
     return [[place for place in row if place] for row in rows.values()]
 
 
-def _asks(when: When, steps: range | None) -> dict[str, Any]:
+def _make_conditions(when: When, steps: range | None) -> dict[str, Any]:
     asks = {name: getattr(when, name) for name in when.__struct_fields__}
     if when.step is not None:
         steps = range(when.step, when.step + 1)
@@ -280,7 +282,7 @@ _Fault = tuple[str, str]
 """Where, and what is wrong there."""
 
 
-def _placed(message: str) -> _Fault:
+def _locate_fault(message: str) -> _Fault:
     """A msgspec message, in this module's words: the place first, ending with the key."""
     problem, _, path = message.partition(" - at `$")
     place = path.rstrip("`").lstrip(".")
@@ -296,25 +298,27 @@ def _placed(message: str) -> _Fault:
     return place, f"{problem}; one of: {choices}" if choices else problem
 
 
-def _foreign(value: object, place: str, depth: int) -> Iterator[_Fault]:
+def _list_unstorable_values(value: object, place: str, depth: int) -> Iterator[_Fault]:
     """What no request or record could carry, wherever it stands."""
     if depth > _DEPTH_MAX:
         yield place, f"nested deeper than {_DEPTH_MAX} levels"
     elif isinstance(value, dict):
         for key, item in value.items():
-            if not isinstance(key, str) or not _is_text(key):
+            if not isinstance(key, str) or not _is_encodable(key):
                 yield place, f"the key {key!r} is not text"
-            yield from _foreign(item, f"{place}.{key}".lstrip("."), depth + 1)
+            yield from _list_unstorable_values(item, f"{place}.{key}".lstrip("."), depth + 1)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _foreign(item, f"{place}[{index}]", depth + 1)
-    elif problem := _foreign_scalar(value):
+            yield from _list_unstorable_values(item, f"{place}[{index}]", depth + 1)
+    elif problem := _describe_unstorable_scalar(value):
         yield place, problem
 
 
-def _foreign_scalar(value: object) -> str:
+def _describe_unstorable_scalar(value: object) -> str:
     if isinstance(value, str):
-        return "" if _is_text(value) else "holds half of a surrogate pair, which is no character"
+        return (
+            "" if _is_encodable(value) else "holds half of a surrogate pair, which is no character"
+        )
     if isinstance(value, float):
         return "" if math.isfinite(value) else f"{value} is not a number that JSON knows"
     if isinstance(value, int):
@@ -324,7 +328,7 @@ def _foreign_scalar(value: object) -> str:
     return f"a {type(value).__name__} is not JSON; write it as a string"
 
 
-def _is_text(value: str) -> bool:
+def _is_encodable(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -332,17 +336,17 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _faults(script: Script) -> Iterator[_Fault]:
+def _list_faults(script: Script) -> Iterator[_Fault]:
     for index, reply in enumerate(script.replies):
         place = f"replies[{index}]"
-        yield from _faults_of_when(reply.when, f"{place}.when")
-        yield from _faults_of_content(reply, place)
-        yield from _faults_of_calls(reply, place)
-        yield from _faults_of_end(reply, place)
-    yield from _unreachable(script)
+        yield from _list_condition_faults(reply.when, f"{place}.when")
+        yield from _list_content_faults(reply, place)
+        yield from _list_call_faults(reply, place)
+        yield from _list_end_faults(reply, place)
+    yield from _list_unreachable_replies(script)
 
 
-def _faults_of_when(when: When, place: str) -> Iterator[_Fault]:
+def _list_condition_faults(when: When, place: str) -> Iterator[_Fault]:
     for name in _PATTERNS:
         pattern = getattr(when, name)
         try:
@@ -357,14 +361,14 @@ def _faults_of_when(when: When, place: str) -> Iterator[_Fault]:
         yield f"{place}.step", "cannot hold: after a user message the step is 0"
 
 
-def _faults_of_content(reply: Reply, place: str) -> Iterator[_Fault]:
+def _list_content_faults(reply: Reply, place: str) -> Iterator[_Fault]:
     if reply.text is not None and reply.chunks:
         yield f"{place}.chunks", "give either text or chunks"
     if not (reply.text is not None or reply.chunks or reply.calls or reply.is_failure):
         yield place, "says nothing: give text, chunks, calls, error, cut or hang"
 
 
-def _faults_of_calls(reply: Reply, place: str) -> Iterator[_Fault]:
+def _list_call_faults(reply: Reply, place: str) -> Iterator[_Fault]:
     ids: set[str] = set()
     for index, call in enumerate(reply.calls):
         here = f"{place}.calls[{index}]"
@@ -379,7 +383,7 @@ def _faults_of_calls(reply: Reply, place: str) -> Iterator[_Fault]:
         ids.add(call.id)
 
 
-def _faults_of_end(reply: Reply, place: str) -> Iterator[_Fault]:
+def _list_end_faults(reply: Reply, place: str) -> Iterator[_Fault]:
     ends = [name for name in ("error", "cut", "hang") if getattr(reply, name)]
     if len(ends) > 1:
         yield f"{place}.{ends[1]}", f"a stream ends once, and {ends[0]} is given"
@@ -389,24 +393,26 @@ def _faults_of_end(reply: Reply, place: str) -> Iterator[_Fault]:
             yield f"{place}.{name}", f"has no meaning {because}"
 
 
-def _unreachable(script: Script) -> Iterator[_Fault]:
+def _list_unreachable_replies(script: Script) -> Iterator[_Fault]:
     """Replies that ask for all that an earlier one asks for: the earlier one always wins."""
     above: list[tuple[int, dict[str, Any]]] = []
-    for index, (reply, asks) in enumerate(zip(script.replies, conditions(script), strict=True)):
+    for index, (reply, asks) in enumerate(
+        zip(script.replies, list_conditions(script), strict=True)
+    ):
         asks = dict(asks)
         if "tool" in asks:
             asks["last_role"] = "tool"
         elif asks.get("last_role") == "user":
             asks["step"] = range(1)
         for other, less in above:
-            if _covers(less, asks):
+            if _is_implied_by(less, asks):
                 problem = f"can never be used: replies[{other}] comes first wherever it fits"
                 yield f"replies[{index}]", problem
         if reply.times_max == 0:
             above.append((index, asks))
 
 
-def _covers(less: dict[str, Any], more: dict[str, Any]) -> bool:
+def _is_implied_by(less: dict[str, Any], more: dict[str, Any]) -> bool:
     """Whether whatever meets `more` meets `less`."""
     return all(
         name in more

@@ -12,14 +12,14 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.budget import length_of
+from treadle.core.budget import count_request_characters
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
-from treadle.models.counts import token_count
-from treadle.models.failures import WireError, failure_of, one_line, without_key
-from treadle.models.layout import bare_model
-from treadle.models.listed import listed_traits
+from treadle.models.failures import WireError, make_llm_error, redact_key, shorten_to_line
+from treadle.models.layout import strip_provider
+from treadle.models.model_lists import read_listed_traits
 from treadle.models.prompt_cache import CacheLifetime
+from treadle.models.token_counts import get_token_count
 from treadle.models.wire.stream import Assembler, StreamedResponse, read_object, stream_events
 
 LIST_S_MAX: Final = 10.0
@@ -29,7 +29,7 @@ COUNT_S_MAX: Final = 30.0
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 
 
-class Extras(Struct, frozen=True):
+class RequestExtras(Struct, frozen=True):
     """What a person wants to go with every request of a provider, besides the request itself.
 
     `headers` and `query` are for what an endpoint wants to know (betas, versions), never for keys.
@@ -41,7 +41,7 @@ class Extras(Struct, frozen=True):
     cache_lifetime: CacheLifetime = "5m"
 
 
-NOTHING: Final = Extras()
+NO_EXTRAS: Final = RequestExtras()
 
 
 class SdkProvider(ABC):
@@ -63,14 +63,14 @@ class SdkProvider(ABC):
         name: str,
         base_url: str,
         traits: Callable[[str], ModelTraits] | None = None,
-        extras: Extras = NOTHING,
+        extras: RequestExtras = NO_EXTRAS,
     ) -> None:
         self._key = key.strip()
         self._extras = extras
         self._name = name
         self._base_url = base_url
         self._traits = traits
-        self._made: Any = None
+        self._sdk_client: Any = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name} at {self._base_url}>"
@@ -82,21 +82,24 @@ class SdkProvider(ABC):
 
     async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         """Stream one response; failures are `Error` events, without the key in them."""
-        assembler = self._assembler(request)
+        assembler = self._make_assembler(request)
         events = stream_events(
-            lambda: self._open(request), assembler, self._name, length_of(request)
+            lambda: self._open_stream(request),
+            assembler,
+            self._name,
+            count_request_characters(request),
         )
         async with aclosing(events):
             async for event in events:
                 if isinstance(event, LlmEvent.Error):
-                    event = LlmEvent.Error(self._without_key(event.error))
+                    event = LlmEvent.Error(self._redact_key(event.error))
                 yield event
 
     def traits(self, model: str) -> ModelTraits:
         """What is known of a model; its name may begin with the provider's."""
         if self._traits is None:
             return ModelTraits()
-        return self._traits(bare_model(model, self._name))
+        return self._traits(strip_provider(model, self._name))
 
     async def count_tokens(self, request: LlmRequest) -> int | None:
         """How many tokens the request would be, by the API's own count; `None` if it gives none."""
@@ -104,7 +107,7 @@ class SdkProvider(ABC):
             answer = self._open_count(request)
             if answer is None:
                 return None
-            return token_count(await read_object(answer, COUNT_S_MAX), "input_tokens")
+            return get_token_count(await read_object(answer, COUNT_S_MAX), "input_tokens")
         except Exception:  # noqa: BLE001  whatever went wrong, there is no count
             return None
 
@@ -112,59 +115,59 @@ class SdkProvider(ABC):
         """The names of the models that this key can use, or why they cannot be had."""
         is_asked = False
         try:
-            models = self._client().models.with_streaming_response
+            models = self._get_client().models.with_streaming_response
             is_asked = True
             body = await read_object(models.list(timeout=LIST_S_MAX), LIST_S_MAX)
             names = tuple(one["id"] for one in body["data"])
             if not all(isinstance(name, str) for name in names):
                 raise WireError(LlmErrorKind.INVALID_RESPONSE, "the list of models makes no sense")
         except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
-            return self._without_key(failure_of(error, self._name, is_asked=is_asked))
+            return self._redact_key(make_llm_error(error, self._name, is_asked=is_asked))
         mark = f"[REDACTED:{self._name}_api_key]"
-        return tuple(without_key(one_line(name), self._key, mark) for name in names)
+        return tuple(redact_key(shorten_to_line(name), self._key, mark) for name in names)
 
-    async def listed_traits(self, model: str, within_s: float) -> ModelTraits | None:
+    async def fetch_traits(self, model: str, within_s: float) -> ModelTraits | None:
         """What the provider's own list says of a model; `None` if it cannot be had in time."""
         try:
-            models = self._client().models.with_streaming_response
+            models = self._get_client().models.with_streaming_response
             body = await read_object(models.list(timeout=within_s), within_s)
         except Exception:  # noqa: BLE001  whatever went wrong, nothing is known from there
             return None
-        return listed_traits(body.get("data"), bare_model(model, self._name))
+        return read_listed_traits(body.get("data"), strip_provider(model, self._name))
 
     async def aclose(self) -> None:
         """Free connections."""
-        made, self._made = self._made, None
+        made, self._sdk_client = self._sdk_client, None
         if made is not None:
             await made.close()
 
-    def _source(self, request: LlmRequest) -> str:
+    def _make_source(self, request: LlmRequest) -> str:
         """What blocks are marked with that only this model understands."""
-        return f"{self._name}:{bare_model(request.model, self._name)}"
+        return f"{self._name}:{strip_provider(request.model, self._name)}"
 
-    def _client(self) -> Any:
+    def _get_client(self) -> Any:
         """The SDK's client; made, and the SDK imported, when it is first needed."""
         if self._key and not _KEY.fullmatch(self._key):
             text = "the key holds a character that no key has"
             raise WireError(LlmErrorKind.AUTHENTICATION, text)
-        if self._made is None:
-            self._made = self._make_client()
-        return self._made
+        if self._sdk_client is None:
+            self._sdk_client = self._make_client()
+        return self._sdk_client
 
-    def _without_key(self, error: LlmError) -> LlmError:
+    def _redact_key(self, error: LlmError) -> LlmError:
         mark = f"[REDACTED:{self._name}_api_key]"
-        return replace(error, message=without_key(error.message, self._key, mark))
+        return replace(error, message=redact_key(error.message, self._key, mark))
 
     @abstractmethod
     def _make_client(self) -> Any:
         """A client of the SDK: one key, one address, no retries, nothing from the environment."""
 
     @abstractmethod
-    def _open(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
+    def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         """Send the request, to be streamed."""
 
     @abstractmethod
-    def _assembler(self, request: LlmRequest) -> Assembler:
+    def _make_assembler(self, request: LlmRequest) -> Assembler:
         """A fresh one for the answer."""
 
     def _open_count(

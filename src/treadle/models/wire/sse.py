@@ -54,15 +54,15 @@ class SseDecoder:
         self._after_cr = chunk.endswith(b"\r") if chunk else self._after_cr
         lines = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         for piece in lines[:-1]:
-            self._grow(piece)
+            self._append_to_line(piece)
             line = bytes(self._rest)
             self._rest.clear()
-            if (event := self._take(line)) is not None:
+            if (event := self._handle_line(line)) is not None:
                 events.append(event)
-        self._grow(lines[-1])
+        self._append_to_line(lines[-1])
         return events
 
-    def _grow(self, piece: bytes) -> None:
+    def _append_to_line(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size > EVENT_SIZE_MAX:
             size = EVENT_SIZE_MAX // 2**20
@@ -71,12 +71,12 @@ class SseDecoder:
             )
         self._rest += piece
 
-    def _take(self, line: bytes) -> SseEvent | None:
+    def _handle_line(self, line: bytes) -> SseEvent | None:
         if self._is_first:
             line = line.removeprefix(_BOM)
             self._is_first = False
         if not line:
-            return self._end()
+            return self._finish_event()
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if name == b"data":
@@ -91,7 +91,7 @@ class SseDecoder:
             self._size -= len(line)
         return None
 
-    def _end(self) -> SseEvent | None:
+    def _finish_event(self) -> SseEvent | None:
         self._size = 0
         event, data = self._event, self._data
         self._event, self._data = "", []

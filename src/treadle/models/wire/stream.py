@@ -21,8 +21,8 @@ import msgspec
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.helper_programs import answer_for_platform
-from treadle.models.catalog import is_this_machine
-from treadle.models.failures import WireError, failure_in, failure_of
+from treadle.models.catalog import is_loopback_host
+from treadle.models.failures import WireError, make_llm_error, make_stream_llm_error
 from treadle.models.wire.sse import SseDecoder, SseEvent
 
 RESPONSE_SIZE_MAX: Final = 128 * 1024 * 1024
@@ -91,7 +91,7 @@ class Assembler(Protocol):
         """What is left when the stream has ended: last deltas, then `Completed` or `Error`.
 
         Raises:
-            WireError: the end marker is missing (`cut_stream`), or what came makes no answer.
+            WireError: the end marker is missing, or what came makes no answer.
         """
         ...
 
@@ -104,7 +104,7 @@ class StreamError(Exception):
         self.body = body
 
 
-def cut_stream() -> WireError:
+def make_cut_stream_error() -> WireError:
     """The end marker of the format is missing."""
     return WireError(LlmErrorKind.CUT_STREAM, "the stream ended before the answer was complete")
 
@@ -128,9 +128,9 @@ async def stream_events(
         opened = open_answer()
         is_asked = True
         async with opened as answer:
-            body = await _stream_body(answer)
+            body = await _check_event_stream(answer)
             has_begun = True
-            async with aclosing(_events(body)) as events:
+            async with aclosing(_decode_events(body)) as events:
                 async for event in events:
                     if event is None:
                         yield ALIVE
@@ -139,13 +139,13 @@ async def stream_events(
                         yield one
                     if assembler.is_done:
                         break
-            await _drain(body)
+            await _drain_body(body)
         for one in assembler.end():
             yield one
     except StreamError as error:
-        yield LlmEvent.Error(failure_in(error.body, who, assembler.usage))
+        yield LlmEvent.Error(make_stream_llm_error(error.body, who, assembler.usage))
     except Exception as error:  # noqa: BLE001  the border: whatever it is becomes data
-        failure = failure_of(
+        failure = make_llm_error(
             error,
             who,
             is_asked=is_asked,
@@ -156,7 +156,7 @@ async def stream_events(
         yield LlmEvent.Error(failure)
 
 
-async def _stream_body(answer: StreamedResponse) -> AsyncIterator[bytes]:
+async def _check_event_stream(answer: StreamedResponse) -> AsyncIterator[bytes]:
     """The body, if it is a stream of events: neither a page of a proxy nor an error of its own.
 
     The label decides, and where it is wrong the beginning: servers in front of models call streams
@@ -170,7 +170,7 @@ async def _stream_body(answer: StreamedResponse) -> AsyncIterator[bytes]:
     async for chunk in body:
         head += chunk
         if _STREAM_START.match(head):
-            return _joined(head, body)
+            return _prepend_bytes(head, body)
         if len(head) > HEAD_SIZE_MAX:
             break
     try:
@@ -185,13 +185,13 @@ async def _stream_body(answer: StreamedResponse) -> AsyncIterator[bytes]:
     )
 
 
-async def _joined(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _prepend_bytes(head: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield head
     async for chunk in rest:
         yield chunk
 
 
-async def _events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None, None]:
+async def _decode_events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None, None]:
     """The events of a body, and `None` now and then: not every event, nor every byte, says much."""
     clock = asyncio.get_running_loop().time
     decoder = SseDecoder()
@@ -218,7 +218,7 @@ async def _events(body: AsyncIterator[bytes]) -> AsyncGenerator[SseEvent | None,
             yield None
 
 
-async def _drain(body: AsyncIterator[bytes]) -> None:
+async def _drain_body(body: AsyncIterator[bytes]) -> None:
     """Read to the end if it is near: only then the connection can be used again."""
     try:
         async with asyncio.timeout(DRAIN_S_MAX):
@@ -304,14 +304,14 @@ def make_client(key: str, base_url: str) -> httpx2.AsyncClient:
     """
     answer_for_platform()
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-    is_here = is_this_machine(urlsplit(base_url).hostname or "")
+    is_here = is_loopback_host(urlsplit(base_url).hostname or "")
     return httpx2.AsyncClient(
         timeout=TIMEOUT,
         limits=limits,
         transport=httpx2.AsyncHTTPTransport(limits=limits) if is_here else None,
         event_hooks={
-            "request": [_ask_plainly] if key else [_ask_plainly, _drop_key],
-            "response": [_bound],
+            "request": [_refuse_compression] if key else [_refuse_compression, _drop_key],
+            "response": [_limit_response],
         },
     )
 
@@ -321,21 +321,21 @@ async def _drop_key(request: httpx2.Request) -> None:
     request.headers.pop("x-api-key", None)
 
 
-async def _ask_plainly(request: httpx2.Request) -> None:
+async def _refuse_compression(request: httpx2.Request) -> None:
     request.headers["accept-encoding"] = "identity"
 
 
-async def _bound(response: httpx2.Response) -> None:
+async def _limit_response(response: httpx2.Response) -> None:
     encoding = response.headers.get("content-encoding", "identity")
     if encoding.lower() != "identity":
         text = f"the answer is compressed ({encoding}), which was not asked for"
         raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
     if not response.is_success:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream)
+        response.stream = _LimitedBody(response.stream)
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _LimitedBody(httpx2.AsyncByteStream):
     """The beginning of a body."""
 
     def __init__(self, body: httpx2.AsyncByteStream) -> None:

@@ -20,12 +20,12 @@ from sqlalchemy import ColumnElement, Row, and_, exists, false, or_, select, tru
 from treadle.api.error_codes import ErrorCode
 from treadle.server.context import Context, Principal, Verb
 from treadle.server.data import round_trips, schema
-from treadle.server.problems import Refusal, not_found, unauthorized
+from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 from treadle.thread.facts import Visibility
 from treadle.thread.ids import is_thread_id
 
 
-class Relation(Enum):
+class CallerRelation(Enum):
     """How a caller stands to a thread. Several may hold at once."""
 
     EVERYONE = "everyone"
@@ -42,7 +42,7 @@ class Relation(Enum):
     """Support staff whom the owner lets read it, for as long as he does."""
 
 
-class Life(Enum):
+class DeletionState(Enum):
     """Whether a thread is there."""
 
     LIVE = "live"
@@ -55,87 +55,113 @@ class Life(Enum):
 class AccessRule(Struct, frozen=True):
     """Who stands like this to such a thread may do this with it."""
 
-    relation: Relation
+    relation: CallerRelation
     visibilities: frozenset[Visibility]
-    life: Life
+    life: DeletionState
     verbs: frozenset[Verb]
 
 
-READING: Final = frozenset((Verb.LIST, Verb.SEARCH, Verb.GET, Verb.PULL))
-TENDING: Final = frozenset((Verb.DELETE, Verb.RESTORE, Verb.UNSHARE))
+READ_VERBS: Final = frozenset((Verb.LIST, Verb.SEARCH, Verb.GET, Verb.PULL))
+ORGANIZATION_ADMIN_VERBS: Final = frozenset((Verb.DELETE, Verb.RESTORE, Verb.UNSHARE))
 """What an admin of the organization does for colleagues who left."""
 
-_ANY: Final = frozenset[Visibility](("organization", "private", "public"))
-_TEAM: Final = frozenset[Visibility](("organization", "public"))
-_ALL: Final = frozenset[Visibility](("public",))
+_ALL_VISIBILITIES: Final = frozenset[Visibility](("organization", "private", "public"))
+_TEAM_VISIBILITIES: Final = frozenset[Visibility](("organization", "public"))
+_PUBLIC_VISIBILITY: Final = frozenset[Visibility](("public",))
 
 _OWN_LIVE: Final = frozenset(Verb) - {Verb.REQUEST_SUPPORT}
 _OWN_DELETED: Final = _OWN_LIVE - {Verb.LIST, Verb.SEARCH, Verb.GET, Verb.SHARE}
 """Machines of the owner pull a deleted thread, so that they learn of it and can restore it."""
 _OWN_PURGED: Final = frozenset((Verb.CREATE, Verb.PUSH, Verb.PURGE))
 
-RULES: Final = (
-    AccessRule(Relation.OWNER, _ANY, Life.LIVE, _OWN_LIVE),
-    AccessRule(Relation.OWNER, _ANY, Life.DELETED, _OWN_DELETED),
-    AccessRule(Relation.OWNER, _ANY, Life.PURGED, _OWN_PURGED),
-    AccessRule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.LIVE, TENDING),
-    AccessRule(Relation.ORGANIZATION_ADMIN, _TEAM, Life.DELETED, TENDING),
-    AccessRule(Relation.MEMBER, _TEAM, Life.LIVE, READING),
-    AccessRule(Relation.EVERYONE, _ALL, Life.LIVE, READING),
-    AccessRule(Relation.SUPPORT, _ANY, Life.LIVE, frozenset((Verb.REQUEST_SUPPORT,))),
-    AccessRule(Relation.GRANTED, _ANY, Life.LIVE, frozenset((Verb.GET, Verb.PULL))),
+ACCESS_RULES: Final = (
+    AccessRule(CallerRelation.OWNER, _ALL_VISIBILITIES, DeletionState.LIVE, _OWN_LIVE),
+    AccessRule(CallerRelation.OWNER, _ALL_VISIBILITIES, DeletionState.DELETED, _OWN_DELETED),
+    AccessRule(CallerRelation.OWNER, _ALL_VISIBILITIES, DeletionState.PURGED, _OWN_PURGED),
+    AccessRule(
+        CallerRelation.ORGANIZATION_ADMIN,
+        _TEAM_VISIBILITIES,
+        DeletionState.LIVE,
+        ORGANIZATION_ADMIN_VERBS,
+    ),
+    AccessRule(
+        CallerRelation.ORGANIZATION_ADMIN,
+        _TEAM_VISIBILITIES,
+        DeletionState.DELETED,
+        ORGANIZATION_ADMIN_VERBS,
+    ),
+    AccessRule(CallerRelation.MEMBER, _TEAM_VISIBILITIES, DeletionState.LIVE, READ_VERBS),
+    AccessRule(CallerRelation.EVERYONE, _PUBLIC_VISIBILITY, DeletionState.LIVE, READ_VERBS),
+    AccessRule(
+        CallerRelation.SUPPORT,
+        _ALL_VISIBILITIES,
+        DeletionState.LIVE,
+        frozenset((Verb.REQUEST_SUPPORT,)),
+    ),
+    AccessRule(
+        CallerRelation.GRANTED,
+        _ALL_VISIBILITIES,
+        DeletionState.LIVE,
+        frozenset((Verb.GET, Verb.PULL)),
+    ),
 )
 """The table. An admin of the server manages people, and is a member like others where he reads."""
 
 
-def allowed(relations: frozenset[Relation], visibility: Visibility, life: Life) -> frozenset[Verb]:
+def find_allowed_verbs(
+    relations: frozenset[CallerRelation], visibility: Visibility, life: DeletionState
+) -> frozenset[Verb]:
     """All that who stands so to such a thread may do with it."""
     return frozenset[Verb]().union(
         *(
             rule.verbs
-            for rule in RULES
+            for rule in ACCESS_RULES
             if rule.relation in relations and rule.life is life and visibility in rule.visibilities
         )
     )
 
 
-class Place(Struct, frozen=True):
+class AccessAttributes(Struct, frozen=True):
     """What of a thread says who may do what with it."""
 
     owner_id: int
     organization_id: int
     visibility: Visibility
-    life: Life
+    life: DeletionState
 
 
-def hears(caller: Principal, place: Place) -> bool:
+def may_receive_changes(caller: Principal, attributes: AccessAttributes) -> bool:
     """Whether a caller hears of a thread's changes, judged without the database.
 
     Its owner hears of all of them. Support staff may be let in by a grant, which stands only in the
     database: of them this is not to be asked.
     """
-    relations = {Relation.EVERYONE}
-    if caller.user_id is not None and caller.user_id == place.owner_id:
+    relations = {CallerRelation.EVERYONE}
+    if caller.user_id is not None and caller.user_id == attributes.owner_id:
         return True
-    if caller.user_id is not None and caller.organization_id == place.organization_id:
-        relations.add(Relation.MEMBER)
+    if caller.user_id is not None and caller.organization_id == attributes.organization_id:
+        relations.add(CallerRelation.MEMBER)
         if caller.role == "organization_admin":
-            relations.add(Relation.ORGANIZATION_ADMIN)
-    return Verb.PULL in allowed(frozenset(relations), place.visibility, place.life)
+            relations.add(CallerRelation.ORGANIZATION_ADMIN)
+    return Verb.PULL in find_allowed_verbs(
+        frozenset(relations), attributes.visibility, attributes.life
+    )
 
 
-def refusal(caller: Principal, may: frozenset[Verb], verb: Verb) -> Refusal | None:
+def find_refusal(caller: Principal, allowed_verbs: frozenset[Verb], verb: Verb) -> Refusal | None:
     """Why a caller may not do this, given all that he may; `None` if he may."""
-    if verb in may:
+    if verb in allowed_verbs:
         return None
     if caller.user_id is None:
-        return unauthorized()
-    if Verb.PULL in may and verb not in READING:
+        return make_unauthorized_refusal()
+    if Verb.PULL in allowed_verbs and verb not in READ_VERBS:
         return Refusal(ErrorCode.FORBIDDEN, "you may read this thread, but not do this with it")
-    return not_found()
+    return make_not_found_refusal()
 
 
-def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = False) -> Row[Any]:
+def find_thread(
+    context: Context, thread_id: str, verb: Verb, *, for_update: bool = False
+) -> Row[Any]:
     """The row of a thread, for who may do this with it.
 
     Several people may have a thread of one id. The caller's own stands before all others, then one
@@ -154,12 +180,12 @@ def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = Fal
         Refusal: there is no such thread, or this caller may not do this with it; it is not clear
             whose is meant.
     """
-    found = _standing(context, thread_id)
+    found = _find_candidates(context, thread_id)
     allowing = [row for row, may in found if verb in may]
     if not allowing:
         # Who may read one of them learns that he may not do this with it, and no more.
         may = next((may for _, may in found if Verb.PULL in may), frozenset[Verb]())
-        raise refusal(context.caller, may, verb) or not_found()
+        raise find_refusal(context.caller, may, verb) or make_not_found_refusal()
     near = [row for row in allowing if row.organization_id == context.caller.organization_id]
     chosen = near or allowing
     if len(chosen) > 1:
@@ -172,30 +198,34 @@ def find(context: Context, thread_id: str, verb: Verb, *, for_update: bool = Fal
     if not for_update:
         return chosen[0]
     # Only the row that was chosen is held: whoever takes an id of somebody else stops nobody.
-    held = _standing(context, f"{chosen[0].id}@{chosen[0].owner}", for_update=True)
+    held = _find_candidates(context, f"{chosen[0].id}@{chosen[0].owner}", for_update=True)
     for row, may in held:
         if verb in may:
             return row
-    raise not_found()
+    raise make_not_found_refusal()
 
 
-OWN: Final = "own"
-_OWN_SQL: Final = (
+OWN_THREAD_QUERY: Final = "own"
+_OWN_THREAD_SQL: Final = (
     "SELECT * FROM threads WHERE id = %(id)s AND owner_id = "
     "(SELECT user_id FROM tokens WHERE hash = %(hashed)s) FOR UPDATE"
 )
 
 
-def question(hashed: str, thread_id: str) -> round_trips.PreliminaryQuery:
+def make_own_thread_query(hashed: str, thread_id: str) -> round_trips.PreliminaryQuery:
     """The row that `own` holds for whose token this is: as a transaction of PostgreSQL begins."""
     return round_trips.PreliminaryQuery(
-        OWN, thread_id, _OWN_SQL, {"id": thread_id, "hashed": hashed}
+        OWN_THREAD_QUERY, thread_id, _OWN_THREAD_SQL, {"id": thread_id, "hashed": hashed}
     )
 
 
-def own(context: Context, thread_id: str, *, for_update: bool = False) -> Row[Any] | None:
+def find_own_thread(
+    context: Context, thread_id: str, *, for_update: bool = False
+) -> Row[Any] | None:
     """The row of the caller's own thread of this id, in whatever state; `None` if there is none."""
-    asked = round_trips.answer(context.db, OWN, thread_id) if for_update else None
+    asked = (
+        round_trips.pop_query_rows(context.db, OWN_THREAD_QUERY, thread_id) if for_update else None
+    )
     if asked is not None and all(row.owner_id == context.caller.user_id for row in asked):
         return next(iter(asked), None)
     query = select(schema.threads).where(
@@ -205,15 +235,15 @@ def own(context: Context, thread_id: str, *, for_update: bool = False) -> Row[An
     return context.db.execute(query).one_or_none()
 
 
-def _standing(
+def _find_candidates(
     context: Context, thread_id: str, *, for_update: bool = False
 ) -> list[tuple[Row[Any], frozenset[Verb]]]:
     """The threads that may be meant, each with all that the caller may do with it."""
     thread_id, _, owner = thread_id.partition("@")
     if not is_thread_id(thread_id):
         return []
-    conditions = dict(_relations(context.caller, context.now))
-    columns = (is_so.label(_label(relation)) for relation, is_so in conditions.items())
+    conditions = dict(_list_relations(context.caller, context.now))
+    columns = (is_so.label(_relation_label(relation)) for relation, is_so in conditions.items())
     query = (
         select(schema.threads, schema.users.c.name.label("owner"), *columns)
         .join(schema.users, schema.users.c.id == schema.threads.c.owner_id)
@@ -226,8 +256,10 @@ def _standing(
     found = []
     for row in rows:
         told = row._mapping
-        relations = frozenset(relation for relation in conditions if told[_label(relation)])
-        found.append((row, allowed(relations, row.visibility, life_of(row))))
+        relations = frozenset(
+            relation for relation in conditions if told[_relation_label(relation)]
+        )
+        found.append((row, find_allowed_verbs(relations, row.visibility, get_deletion_state(row))))
     return found
 
 
@@ -238,21 +270,21 @@ def check_creator(caller: Principal) -> None:
         Refusal: it is nobody in particular.
     """
     if caller.user_id is None:
-        raise unauthorized()
+        raise make_unauthorized_refusal()
 
 
-def life_of(row: Row[Any]) -> Life:
+def get_deletion_state(row: Row[Any]) -> DeletionState:
     """Whether a thread is there, by its row."""
     if row.purged_at is not None:
-        return Life.PURGED
-    return Life.LIVE if row.deleted_at is None else Life.DELETED
+        return DeletionState.PURGED
+    return DeletionState.LIVE if row.deleted_at is None else DeletionState.DELETED
 
 
-def _label(relation: Relation) -> str:
+def _relation_label(relation: CallerRelation) -> str:
     return f"relation_{relation.value}"
 
 
-def visible(
+def make_visibility_condition(
     caller: Principal,
     now: str,
     *,
@@ -269,50 +301,52 @@ def visible(
     """
     threads = schema.threads.c
     lives = {
-        Life.LIVE: and_(threads.deleted_at.is_(None), threads.purged_at.is_(None)),
-        Life.DELETED: and_(threads.deleted_at.is_not(None), threads.purged_at.is_(None)),
-        Life.PURGED: threads.purged_at.is_not(None),
+        DeletionState.LIVE: and_(threads.deleted_at.is_(None), threads.purged_at.is_(None)),
+        DeletionState.DELETED: and_(threads.deleted_at.is_not(None), threads.purged_at.is_(None)),
+        DeletionState.PURGED: threads.purged_at.is_not(None),
     }
-    conditions = dict(_relations(caller, now))
+    conditions = dict(_list_relations(caller, now))
     found = [
         and_(
             conditions[rule.relation],
             threads.visibility.in_(sorted(rule.visibilities)),
             lives[rule.life],
         )
-        for rule in RULES
+        for rule in ACCESS_RULES
         if rule.relation in conditions and verb in rule.verbs
     ]
-    if include_deleted and Relation.OWNER in conditions:
-        found.append(and_(conditions[Relation.OWNER], lives[Life.DELETED]))
+    if include_deleted and CallerRelation.OWNER in conditions:
+        found.append(and_(conditions[CallerRelation.OWNER], lives[DeletionState.DELETED]))
     return or_(false(), *found)
 
 
-def _relations(caller: Principal, now: str) -> Iterator[tuple[Relation, ColumnElement[bool]]]:
+def _list_relations(
+    caller: Principal, now: str
+) -> Iterator[tuple[CallerRelation, ColumnElement[bool]]]:
     """The relations this caller can stand in, each with the threads for which he does."""
     threads = schema.threads.c
-    yield Relation.EVERYONE, true()
+    yield CallerRelation.EVERYONE, true()
     if caller.user_id is None:
         return
     in_organization = threads.organization_id == caller.organization_id
-    yield Relation.OWNER, threads.owner_id == caller.user_id
-    yield Relation.MEMBER, in_organization
+    yield CallerRelation.OWNER, threads.owner_id == caller.user_id
+    yield CallerRelation.MEMBER, in_organization
     if caller.role == "organization_admin":
-        yield Relation.ORGANIZATION_ADMIN, in_organization
+        yield CallerRelation.ORGANIZATION_ADMIN, in_organization
     if caller.is_support:
-        yield Relation.SUPPORT, true()
+        yield CallerRelation.SUPPORT, true()
         grants = schema.support_access.c
         yield (
-            Relation.GRANTED,
+            CallerRelation.GRANTED,
             exists().where(
                 grants.thread_id == threads.key,
-                active_grant(now),
+                make_active_grant_condition(now),
                 or_(grants.requested_by.is_(None), grants.requested_by == caller.user_id),
             ),
         )
 
 
-def active_grant(now: str) -> ColumnElement[bool]:
+def make_active_grant_condition(now: str) -> ColumnElement[bool]:
     """Of `schema.support_access`: the rows by which support may read at this time."""
     grants = schema.support_access.c
     return and_(

@@ -32,7 +32,7 @@ from treadle.api.types import (
 from treadle.server.accounts import audit, tokens
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
-from treadle.server.problems import Refusal, not_found, unauthorized
+from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 
 OPERATOR: Final = Principal(is_admin=True)
 """Who works on the database itself, on the server's machine: an admin who is no user."""
@@ -41,10 +41,10 @@ FIRST_ORGANIZATION: Final = "team"
 FIRST_USER: Final = "owner"
 FIRST_TOKEN: Final = "first"  # noqa: S105  its name
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 
 
-def make_owner(db: Connection, now: str) -> str | None:
+def make_first_user(db: Connection, now: str) -> str | None:
     """The token of the first user, an admin; `None` if there are users already.
 
     Of several processes that start at once on an empty database one makes him.
@@ -59,17 +59,17 @@ def make_owner(db: Connection, now: str) -> str | None:
         make_user(context, user)
     except Refusal:
         return None
-    return make_token_of(context, FIRST_USER, NewToken(FIRST_TOKEN)).token
+    return make_user_token(context, FIRST_USER, NewToken(FIRST_TOKEN)).token
 
 
-def me(context: Context) -> Me:
+def get_current_user(context: Context) -> Me:
     """Who the caller is.
 
     Raises:
         Refusal: nobody in particular.
     """
     caller = context.caller
-    _own_id(context)
+    _require_user_id(context)
     return Me(
         caller.user,
         caller.organization,
@@ -82,13 +82,13 @@ def me(context: Context) -> Me:
     )
 
 
-def own_tokens(context: Context) -> Tokens:
+def list_own_tokens(context: Context) -> Tokens:
     """The caller's tokens, newest first.
 
     Raises:
         Refusal: the caller is nobody in particular.
     """
-    return tokens.lines(context, _own_id(context))
+    return tokens.list_tokens(context, _require_user_id(context))
 
 
 def make_own_token(context: Context, new: NewToken) -> Token:
@@ -97,7 +97,9 @@ def make_own_token(context: Context, new: NewToken) -> Token:
     Raises:
         Refusal: the caller is nobody in particular; the name or the time is none.
     """
-    return tokens.make(context, _own_id(context), _checked(new.name), new.expires_at)
+    return tokens.make_token(
+        context, _require_user_id(context), _normalize_name(new.name), new.expires_at
+    )
 
 
 def revoke_own_token(context: Context, token_id: int) -> None:
@@ -106,10 +108,10 @@ def revoke_own_token(context: Context, token_id: int) -> None:
     Raises:
         Refusal: the caller is nobody in particular, or has no such token.
     """
-    tokens.revoke(context, token_id, _own_id(context))
+    tokens.revoke_token(context, token_id, _require_user_id(context))
 
 
-def organizations(context: Context) -> Organizations:
+def list_organizations(context: Context) -> Organizations:
     """All organizations, by name.
 
     Raises:
@@ -137,13 +139,15 @@ def make_organization(context: Context, new: NewOrganization) -> Organization:
         Refusal: the caller is no admin; the name is none, or taken.
     """
     _check_admin(context)
-    name = _checked(new.name)
-    _insert(context.db, insert(schema.organizations).values(name=name, created_at=context.now))
-    audit.note(context, "organization_made", detail=name)
+    name = _normalize_name(new.name)
+    _insert_unique(
+        context.db, insert(schema.organizations).values(name=name, created_at=context.now)
+    )
+    audit.log_action(context, "organization_made", detail=name)
     return Organization(name, context.now)
 
 
-def users(context: Context) -> Users:
+def list_users(context: Context) -> Users:
     """All users, by name.
 
     Raises:
@@ -151,17 +155,17 @@ def users(context: Context) -> Users:
     """
     _check_admin(context)
     rows = context.db.execute(_select_users().order_by(schema.users.c.name))
-    return Users(tuple(_user(row) for row in rows))
+    return Users(tuple(_build_user(row) for row in rows))
 
 
-def user(context: Context, name: str) -> User:
+def get_user(context: Context, name: str) -> User:
     """A user.
 
     Raises:
         Refusal: the caller is no admin, or there is no such user.
     """
     _check_admin(context)
-    return _user(_row_of(context.db, name))
+    return _build_user(_find_user_row(context.db, name))
 
 
 def make_user(context: Context, new: NewUser) -> User:
@@ -171,7 +175,7 @@ def make_user(context: Context, new: NewUser) -> User:
         Refusal: the caller is no admin; the name is none, or taken; there is no such organization.
     """
     _check_admin(context)
-    name, organization = _checked(new.name), _checked(new.organization)
+    name, organization = _normalize_name(new.name), _normalize_name(new.organization)
     if name == audit.OPERATOR:
         raise Refusal(ErrorCode.BAD_REQUEST, "that name stands for who runs the server")
     query = select(schema.organizations.c.id).where(schema.organizations.c.name == organization)
@@ -185,14 +189,16 @@ def make_user(context: Context, new: NewUser) -> User:
     values = {
         "name": name,
         "organization_id": organization_id,
-        "role": _role(new.role),
+        "role": _check_role(new.role),
         "is_admin": new.is_admin,
         "is_support": new.is_support,
         "created_at": context.now,
     }
-    _insert(context.db, insert(schema.users).values(**values))
+    _insert_unique(context.db, insert(schema.users).values(**values))
     made = User(name, organization, new.role, new.is_admin, new.is_support, False, context.now)
-    audit.note(context, "user_made", detail=f"{name} in {organization}: {_rights(made)}")
+    audit.log_action(
+        context, "user_made", detail=f"{name} in {organization}: {_format_rights(made)}"
+    )
     return made
 
 
@@ -205,11 +211,11 @@ def change_user(context: Context, name: str, change: UserUpdate) -> User:
         Refusal: the caller is no admin; there is no such user; nobody would be left to manage.
     """
     _check_admin(context)
-    row = _row_of(context.db, name, for_update=True)
-    before = _user(row)
+    row = _find_user_row(context.db, name, for_update=True)
+    before = _build_user(row)
     values: dict[str, Any] = {}
     if change.role is not UNSET:
-        values["role"] = _role(change.role)
+        values["role"] = _check_role(change.role)
     if change.is_admin is not UNSET:
         values["is_admin"] = change.is_admin
     if change.is_support is not UNSET:
@@ -218,50 +224,56 @@ def change_user(context: Context, name: str, change: UserUpdate) -> User:
         values["disabled_at"] = context.now if change.is_disabled else None
     if values:
         context.db.execute(update(schema.users).where(schema.users.c.id == row.id).values(**values))
-    after = _user(_row_of(context.db, name))
+    after = _build_user(_find_user_row(context.db, name))
     if after == before:
         return after
-    if _is_managing(before) and not _is_managing(after) and not _has_admins(context.db):
+    if (
+        _is_active_admin(before)
+        and not _is_active_admin(after)
+        and not _has_active_admins(context.db)
+    ):
         raise Refusal(
             ErrorCode.FORBIDDEN,
             "this is the last admin of the server",
             hint="make another one first",
         )
-    audit.note(
-        context, "user_changed", detail=f"{after.name}: {_rights(before)} -> {_rights(after)}"
+    audit.log_action(
+        context,
+        "user_changed",
+        detail=f"{after.name}: {_format_rights(before)} -> {_format_rights(after)}",
     )
     return after
 
 
-def tokens_of(context: Context, name: str) -> Tokens:
+def list_user_tokens(context: Context, name: str) -> Tokens:
     """The tokens of a user, newest first.
 
     Raises:
         Refusal: the caller is no admin, or there is no such user.
     """
     _check_admin(context)
-    return tokens.lines(context, _row_of(context.db, name).id)
+    return tokens.list_tokens(context, _find_user_row(context.db, name).id)
 
 
-def all_tokens(context: Context) -> Tokens:
+def list_all_tokens(context: Context) -> Tokens:
     """Everybody's tokens, newest first.
 
     Raises:
         Refusal: the caller is no admin.
     """
     _check_admin(context)
-    return tokens.lines(context)
+    return tokens.list_tokens(context)
 
 
-def make_token_of(context: Context, name: str, new: NewToken) -> Token:
+def make_user_token(context: Context, name: str, new: NewToken) -> Token:
     """A token for a user; see `tokens.make`.
 
     Raises:
         Refusal: the caller is no admin; there is no such user; the token's name or time is none.
     """
     _check_admin(context)
-    row = _row_of(context.db, name)
-    return tokens.make(context, row.id, _checked(new.name), new.expires_at)
+    row = _find_user_row(context.db, name)
+    return tokens.make_token(context, row.id, _normalize_name(new.name), new.expires_at)
 
 
 def revoke_token(context: Context, token_id: int) -> None:
@@ -271,12 +283,12 @@ def revoke_token(context: Context, token_id: int) -> None:
         Refusal: the caller is no admin, or there is no such token.
     """
     _check_admin(context)
-    tokens.revoke(context, token_id)
+    tokens.revoke_token(context, token_id)
 
 
-def _own_id(context: Context) -> int:
+def _require_user_id(context: Context) -> int:
     if context.caller.user_id is None:
-        raise unauthorized()
+        raise make_unauthorized_refusal()
     return context.caller.user_id
 
 
@@ -284,13 +296,13 @@ def _check_admin(context: Context) -> None:
     if context.caller.is_admin:
         return
     if context.caller.user_id is None:
-        raise unauthorized()
+        raise make_unauthorized_refusal()
     raise Refusal(ErrorCode.FORBIDDEN, "only admins of this server may do this")
 
 
-def _checked(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """A name as it is kept."""
-    if _NAME.fullmatch(name) is None:
+    if _NAME_PATTERN.fullmatch(name) is None:
         raise Refusal(
             ErrorCode.BAD_REQUEST,
             "that is no name",
@@ -299,13 +311,13 @@ def _checked(name: str) -> str:
     return name.lower()
 
 
-def _role(role: str) -> str:
+def _check_role(role: str) -> str:
     if role not in get_args(RoleName):
         raise Refusal(ErrorCode.BAD_REQUEST, f"a role is one of {', '.join(get_args(RoleName))}")
     return role
 
 
-def _insert(db: Connection, statement: Any) -> None:
+def _insert_unique(db: Connection, statement: Any) -> None:
     try:
         with db.begin_nested():
             db.execute(statement)
@@ -321,18 +333,18 @@ def _select_users() -> Select[Any]:
     )
 
 
-def _row_of(db: Connection, name: str, *, for_update: bool = False) -> Row[Any]:
+def _find_user_row(db: Connection, name: str, *, for_update: bool = False) -> Row[Any]:
     row = None
-    if _NAME.fullmatch(name):
+    if _NAME_PATTERN.fullmatch(name):
         query = _select_users().where(schema.users.c.name == name.lower())
         query = query.with_for_update(of=schema.users) if for_update else query
         row = db.execute(query).one_or_none()
     if row is None:
-        raise not_found()
+        raise make_not_found_refusal()
     return row
 
 
-def _user(row: Row[Any]) -> User:
+def _build_user(row: Row[Any]) -> User:
     return User(
         row.name,
         row.organization,
@@ -344,16 +356,16 @@ def _user(row: Row[Any]) -> User:
     )
 
 
-def _rights(user: User) -> str:
+def _format_rights(user: User) -> str:
     flags = {"admin": user.is_admin, "support": user.is_support, "disabled": user.is_disabled}
     return " ".join([user.role, *(name for name, is_set in flags.items() if is_set)])
 
 
-def _is_managing(user: User) -> bool:
+def _is_active_admin(user: User) -> bool:
     return user.is_admin and not user.is_disabled
 
 
-def _has_admins(db: Connection) -> bool:
+def _has_active_admins(db: Connection) -> bool:
     table = schema.users.c
     query = select(table.id).where(table.is_admin, table.disabled_at.is_(None)).limit(1)
     return db.execute(query).first() is not None

@@ -10,7 +10,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Audit, AuditLine
 from treadle.server.context import Context
 from treadle.server.data import schema
-from treadle.server.problems import Refusal, unauthorized
+from treadle.server.refusals import Refusal, make_unauthorized_refusal
 
 Action: TypeAlias = Literal[
     "organization_made",
@@ -39,7 +39,9 @@ OPERATOR: Final = "operator"
 """Who works on the database itself, on the server's machine; no user has done it."""
 
 
-def note(context: Context, action: Action, thread_id: str | None = None, detail: str = "") -> None:
+def log_action(
+    context: Context, action: Action, thread_id: str | None = None, detail: str = ""
+) -> None:
     """Write a line, in the transaction of what it tells: both are there, or neither.
 
     Args:
@@ -59,7 +61,7 @@ def note(context: Context, action: Action, thread_id: str | None = None, detail:
     )
 
 
-def lines(context: Context, limit: int = 100, before: int | None = None) -> Audit:
+def list_lines(context: Context, limit: int = 100, before: int | None = None) -> Audit:
     """The newest lines of the log, for admins.
 
     Args:
@@ -71,7 +73,7 @@ def lines(context: Context, limit: int = 100, before: int | None = None) -> Audi
         Refusal: the caller is no admin, or `limit` is out of bounds.
     """
     if not context.caller.is_admin:
-        raise _refusal(context)
+        raise _make_refusal(context)
     if not 1 <= limit <= LINE_COUNT_MAX:
         raise Refusal(ErrorCode.BAD_REQUEST, f"limit is a number from 1 to {LINE_COUNT_MAX}")
     log, users = schema.audit.c, schema.users.c
@@ -91,7 +93,7 @@ def lines(context: Context, limit: int = 100, before: int | None = None) -> Audi
     )
 
 
-def _refusal(context: Context) -> Refusal:
+def _make_refusal(context: Context) -> Refusal:
     if context.caller.user_id is None:
-        return unauthorized()
+        return make_unauthorized_refusal()
     return Refusal(ErrorCode.FORBIDDEN, "only admins of this server may do this")

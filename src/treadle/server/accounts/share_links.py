@@ -16,81 +16,87 @@ from sqlalchemy import Row, insert, select, update
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, ShareLine, Shares
 from treadle.server.accounts import access, audit
-from treadle.server.accounts.shared_view import conversation_of, page_of, story_of
-from treadle.server.accounts.times import later, parse_time
-from treadle.server.accounts.tokens import TokenKind, digest, is_well_formed, mint
+from treadle.server.accounts.shared_view import encode_conversation, read_shared_thread, render_page
+from treadle.server.accounts.times import parse_time, shift_time
+from treadle.server.accounts.tokens import TokenKind, generate_token, hash_token, is_well_formed
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
-from treadle.server.problems import Refusal, not_found
+from treadle.server.refusals import Refusal, make_not_found_refusal
 from treadle.thread.facts import Visibility
 
-DAYS: Final = 30
+LINK_DAYS: Final = 30
 """How long a link is good if nobody says how long."""
-DAYS_MAX: Final = 365
+LINK_DAYS_MAX: Final = 365
 
 
-def create(context: Context, thread_id: str, new: NewShare, base_url: str) -> Share:
+def create_link(context: Context, thread_id: str, new: NewShare, base_url: str) -> Share:
     """Make a link, and revoke the one before it.
 
     Args:
         context: whose request it is.
         thread_id: the thread.
-        new: until when it is good; `DAYS_MAX` at most.
+        new: until when it is good; `LINK_DAYS_MAX` at most.
         base_url: where this server is, without a slash at the end.
 
     Raises:
         Refusal: the caller is not the owner; the thread is deleted; the time is none, is over or is
             too far away.
     """
-    key = access.find(context, thread_id, Verb.SHARE, for_update=True).key
-    until = later(context.now, days=DAYS) if new.expires_at is None else parse_time(new.expires_at)
-    if not context.now < until <= later(context.now, days=DAYS_MAX):
+    key = access.find_thread(context, thread_id, Verb.SHARE, for_update=True).key
+    until = (
+        shift_time(context.now, days=LINK_DAYS)
+        if new.expires_at is None
+        else parse_time(new.expires_at)
+    )
+    if not context.now < until <= shift_time(context.now, days=LINK_DAYS_MAX):
         raise Refusal(
             ErrorCode.BAD_REQUEST,
-            f"a link is good for {DAYS_MAX} days at most, and not for no time",
+            f"a link is good for {LINK_DAYS_MAX} days at most, and not for no time",
         )
-    withdraw(context, key)
-    token = mint(TokenKind.SHARE)
+    revoke_links_unchecked(context, key)
+    token = generate_token(TokenKind.SHARE)
     context.db.execute(
         insert(schema.shares).values(
             thread_id=key,
-            hash=digest(token),
+            hash=hash_token(token),
             created_by=context.caller.user_id,
             created_at=context.now,
             expires_at=until,
         )
     )
-    audit.note(context, "share_made", key, f"until {until}")
+    audit.log_action(context, "share_made", key, f"until {until}")
     return Share(f"{base_url}/share/{token}", context.now, until)
 
 
-def links(context: Context, thread_id: str) -> Shares:
+def list_links(context: Context, thread_id: str) -> Shares:
     """The links a thread has had, newest first.
 
     Raises:
         Refusal: the caller is not the owner.
     """
-    key = access.find(context, thread_id, Verb.SHARE).key
+    key = access.find_thread(context, thread_id, Verb.SHARE).key
     shares = schema.shares.c
     query = select(schema.shares).where(shares.thread_id == key).order_by(shares.id.desc())
     return Shares(
         tuple(
-            ShareLine(row.created_at, row.expires_at, not _is_over(row, context.now))
+            ShareLine(row.created_at, row.expires_at, not _has_ended(row, context.now))
             for row in context.db.execute(query)
         )
     )
 
 
-def revoke(context: Context, thread_id: str) -> None:
+def revoke_links(context: Context, thread_id: str) -> None:
     """Revoke every link of a thread; fine if there is none.
 
     Raises:
         Refusal: the caller is neither the owner nor an admin of the organization who sees it.
     """
-    withdraw(context, access.find(context, thread_id, Verb.UNSHARE, for_update=True).key)
+    revoke_links_unchecked(
+        context, access.find_thread(context, thread_id, Verb.UNSHARE, for_update=True).key
+    )
 
 
-def withdraw(context: Context, key: str) -> int:
+def revoke_links_unchecked(context: Context, key: str) -> int:
     """Revoke every link of a thread that becomes private; asks nobody whether the caller may.
 
     Those that have expired are among them: by a clock that is put right they may not have.
@@ -106,20 +112,22 @@ def withdraw(context: Context, key: str) -> int:
     )
     count = context.db.execute(over).rowcount
     if count:
-        audit.note(context, "share_revoked", key)
+        audit.log_action(context, "share_revoked", key)
     return count
 
 
-def follow_visibility(context: Context, key: str, before: Visibility, after: Visibility) -> None:
+def apply_visibility_change(
+    context: Context, key: str, before: Visibility, after: Visibility
+) -> None:
     """Do what follows from a thread's new visibility, wherever it was said: note it, end links."""
     if after == before:
         return
-    audit.note(context, "visibility_set", key, f"{before} -> {after}")
+    audit.log_action(context, "visibility_set", key, f"{before} -> {after}")
     if after == "private":
-        withdraw(context, key)
+        revoke_links_unchecked(context, key)
 
 
-def opened(context: Context, token: str, thread_id: str | None = None) -> SharedThread:
+def open_link(context: Context, token: str, thread_id: str | None = None) -> SharedThread:
     """What the holder of a link sees.
 
     Args:
@@ -130,43 +138,45 @@ def opened(context: Context, token: str, thread_id: str | None = None) -> Shared
     Raises:
         Refusal: there is no such link, or its thread is gone; it has expired or was revoked.
     """
-    thread = _followed(context, token, thread_id)
-    story = story_of(context.db, thread)
+    thread = _find_linked_thread(context, token, thread_id)
+    story = read_shared_thread(context.db, thread)
     document = story.document
     return SharedThread(
         document.id,
         document.metadata.title,
         document.created_at,
         document.updated_at,
-        conversation_of(story),
+        encode_conversation(story),
     )
 
 
-def page(context: Context, token: str) -> str:
+def render_link_page(context: Context, token: str) -> str:
     """The same, as a page of HTML that needs nothing else.
 
     Raises:
         Refusal: as `opened`.
     """
-    return page_of(story_of(context.db, _followed(context, token, None)))
+    return render_page(read_shared_thread(context.db, _find_linked_thread(context, token, None)))
 
 
-def _followed(context: Context, token: str, thread_id: str | None) -> Row[tuple[object, ...]]:
+def _find_linked_thread(
+    context: Context, token: str, thread_id: str | None
+) -> Row[tuple[object, ...]]:
     """The row of the thread that a link leads to."""
     if not is_well_formed(token, TokenKind.SHARE):
-        raise not_found()
-    hashed = digest(token)
+        raise make_not_found_refusal()
+    hashed = hash_token(token)
     shares = schema.shares.c
     link = context.db.execute(select(schema.shares).where(shares.hash == hashed)).one_or_none()
     if link is None or not compare_digest(link.hash, hashed):
-        raise not_found()
+        raise make_not_found_refusal()
     query = select(schema.threads).where(schema.threads.c.key == link.thread_id)
     thread = context.db.execute(query).one()
     if thread_id is not None and thread_id != thread.id:
-        raise not_found()
-    if access.life_of(thread) is not access.Life.LIVE:
-        raise not_found()
-    if _is_over(link, context.now):
+        raise make_not_found_refusal()
+    if access.get_deletion_state(thread) is not access.DeletionState.LIVE:
+        raise make_not_found_refusal()
+    if _has_ended(link, context.now):
         raise Refusal(
             ErrorCode.GONE,
             "this link does not work any more",
@@ -175,5 +185,5 @@ def _followed(context: Context, token: str, thread_id: str | None) -> Row[tuple[
     return thread
 
 
-def _is_over(link: Row[tuple[object, ...]], now: str) -> bool:
+def _has_ended(link: Row[tuple[object, ...]], now: str) -> bool:
     return link.revoked_at is not None or link.expires_at <= now

@@ -27,15 +27,15 @@ from treadle.exchange.readable_thread import (
 )
 from treadle.models.prices.usage_text import describe_usage
 from treadle.server.data import schema
-from treadle.server.data.fold_cache import FOLDS, fold_at
-from treadle.server.problems import Refusal, not_found
-from treadle.thread.model import AgentStateSnapshot, Thread, ThreadMetadata
-from treadle.thread.safe_text import legible
+from treadle.server.data.fold_cache import FOLD_CACHE, load_fold
+from treadle.server.refusals import Refusal, make_not_found_refusal
+from treadle.thread.document import AgentStateSnapshot, Thread, ThreadMetadata
+from treadle.thread.safe_text import sanitize_text
 
 _decode_thread: Final = msgspec.json.Decoder(Thread).decode
 
 
-def story_of(db: Connection, thread: Row[Any]) -> ReadableThread:
+def read_shared_thread(db: Connection, thread: Row[Any]) -> ReadableThread:
     """The conversation of a thread, as it is told to who holds a link.
 
     Args:
@@ -52,7 +52,7 @@ def story_of(db: Connection, thread: Row[Any]) -> ReadableThread:
         )
         document = _decode_thread(db.execute(query).scalar_one())
     else:
-        document = _folded(db, thread.key, Mark(thread.version, thread.hash))
+        document = _fold_document(db, thread.key, Mark(thread.version, thread.hash))
     bare = Thread(
         id=document.id,
         version=document.version,
@@ -63,20 +63,22 @@ def story_of(db: Connection, thread: Row[Any]) -> ReadableThread:
         agent_state=AgentStateSnapshot(document.agent_state.kind),
         metadata=ThreadMetadata(document.metadata.title),
     )
-    return ReadableThread(bare, tuple(_turns_of(bare)))
+    return ReadableThread(bare, tuple(_list_turns(bare)))
 
 
-def _folded(db: Connection, key: str, mark: Mark) -> Thread:
+def _fold_document(db: Connection, key: str, mark: Mark) -> Thread:
     try:
-        folded = fold_at(db, key, mark)
+        folded = load_fold(db, key, mark)
     except Refusal as refusal:
-        raise (not_found() if refusal.code is ErrorCode.UNFOLDABLE else refusal) from None
+        raise (
+            make_not_found_refusal() if refusal.code is ErrorCode.UNFOLDABLE else refusal
+        ) from None
     document = folded.fold.document()
-    FOLDS.put(folded)
+    FOLD_CACHE.put(folded)
     return document
 
 
-def conversation_of(story: ReadableThread) -> dict[str, object]:
+def encode_conversation(story: ReadableThread) -> dict[str, object]:
     """The conversation as JSON has it."""
     conversation = story.document.conversation
     messages = tuple(replace(message, native=None) for message in conversation.messages)
@@ -84,16 +86,16 @@ def conversation_of(story: ReadableThread) -> dict[str, object]:
     return told
 
 
-def page_of(story: ReadableThread) -> str:
+def render_page(story: ReadableThread) -> str:
     """The conversation as a page of HTML."""
     return to_html(story, describe_usage)
 
 
-def _turns_of(document: Thread) -> Iterator[ReadableTurn]:
+def _list_turns(document: Thread) -> Iterator[ReadableTurn]:
     """The turns of a conversation; when they were is said for the thread as a whole."""
     items: list[ReadableItem] = []
     number = 0
-    for item in _items_of(document):
+    for item in _list_items(document):
         if isinstance(item, ReadableMessage) and item.who == "user":
             if items:
                 yield ReadableTurn(number, "", tuple(items))
@@ -103,35 +105,37 @@ def _turns_of(document: Thread) -> Iterator[ReadableTurn]:
         yield ReadableTurn(number, "", tuple(items))
 
 
-def _items_of(document: Thread) -> Iterator[ReadableItem]:
+def _list_items(document: Thread) -> Iterator[ReadableItem]:
     """Every message and call; a result stands with its call, or by itself if it has none."""
     messages = document.conversation.messages
-    hidden = _hidden(document)
+    hidden = _mark_hidden(document)
     results = {message.tool_call_id: message for message in messages if message.role == "tool"}
     called = {call.id for message in messages for call in message.tool_calls}
     for index, message in enumerate(messages):
         is_hidden = bool(hidden[index])
         if message.role == "tool":
             if message.tool_call_id not in called:
-                yield ReadableMessage("", "tool", legible(message.content), index, False, is_hidden)
+                yield ReadableMessage(
+                    "", "tool", sanitize_text(message.content), index, False, is_hidden
+                )
             continue
         if message.content or not message.tool_calls:
-            who, text = _who(message), legible(message.content)
+            who, text = _speaker_name(message), sanitize_text(message.content)
             yield ReadableMessage("", who, text, index, message.interrupted, is_hidden)
         for call in message.tool_calls:
             result = results.get(call.id)
             yield ReadableCall(
                 "",
-                legible(call.id),
-                legible(call.tool_name),
-                legible(call.arguments_json),
+                sanitize_text(call.id),
+                sanitize_text(call.tool_name),
+                sanitize_text(call.arguments_json),
                 index,
-                None if result is None else legible(result.content),
+                None if result is None else sanitize_text(result.content),
                 is_hidden,
             )
 
 
-def _hidden(document: Thread) -> bytearray:
+def _mark_hidden(document: Thread) -> bytearray:
     """Of each message, whether a rewind took it out of view: one pass, whatever the spans are."""
     found = bytearray(len(document.conversation.messages))
     reached = 0
@@ -143,5 +147,5 @@ def _hidden(document: Thread) -> bytearray:
     return found
 
 
-def _who(message: Message) -> str:
+def _speaker_name(message: Message) -> str:
     return NOTE if message.name == NOTE else message.role

@@ -14,79 +14,79 @@ from sqlalchemy import Row, insert, select, update
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SupportAccess
 from treadle.server.accounts import access, audit
-from treadle.server.accounts.times import later
+from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context, Verb
 from treadle.server.data import schema
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
-DAYS: Final = 31
+GRANT_DAYS: Final = 31
 
 
-def request(context: Context, thread_id: str) -> SupportAccess:
+def request_access(context: Context, thread_id: str) -> SupportAccess:
     """Ask the owner to be let in, as support staff may; fine if one has asked already.
 
     Raises:
         Refusal: the caller is no support staff; there is no such thread.
     """
-    row = access.find(context, thread_id, Verb.REQUEST_SUPPORT, for_update=True)
+    row = access.find_thread(context, thread_id, Verb.REQUEST_SUPPORT, for_update=True)
     grants = schema.support_access.c
     own = grants.requested_by == context.caller.user_id
-    standing = _newest(context, row.key, own)
-    if standing is None or _status(standing, context.now) == "none":
+    standing = _find_current_grant(context, row.key, own)
+    if standing is None or _grant_status(standing, context.now) == "none":
         values = {
             "thread_id": row.key,
             "requested_by": context.caller.user_id,
             "requested_at": context.now,
         }
         context.db.execute(insert(schema.support_access).values(**values))
-        audit.note(context, "support_requested", row.key)
-        standing = _newest(context, row.key, own)
-    return _told(context, row.id, standing)
+        audit.log_action(context, "support_requested", row.key)
+        standing = _find_current_grant(context, row.key, own)
+    return _make_support_access(context, row.id, standing)
 
 
-def approve(context: Context, thread_id: str) -> SupportAccess:
+def approve_requests(context: Context, thread_id: str) -> SupportAccess:
     """Let in everybody who has asked.
 
     Raises:
         Refusal: the caller is not the owner; nobody has asked.
     """
-    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    row = access.find_thread(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
     grants = schema.support_access.c
     waiting = (
         update(schema.support_access)
         .where(grants.thread_id == row.key)
         .where(grants.approved_at.is_(None), grants.revoked_at.is_(None))
     )
-    if not context.db.execute(waiting.values(**_approval(context))).rowcount:
+    if not context.db.execute(waiting.values(**_make_approval(context))).rowcount:
         raise Refusal(ErrorCode.BAD_REQUEST, "support has not asked to read this thread")
-    _mark(context, row.key, is_shared=True)
-    audit.note(context, "support_granted", row.key, f"as asked, {DAYS} days")
-    return _told(context, row.id, _newest(context, row.key))
+    _set_shared(context, row.key, is_shared=True)
+    audit.log_action(context, "support_granted", row.key, f"as asked, {GRANT_DAYS} days")
+    return _make_support_access(context, row.id, _find_current_grant(context, row.key))
 
 
-def grant(context: Context, thread_id: str) -> SupportAccess:
-    """Let in all support staff from now on, for `DAYS`; anew, if they are already.
+def grant_access(context: Context, thread_id: str) -> SupportAccess:
+    """Let in all support staff from now on, for `GRANT_DAYS`; anew, if they are already.
 
     Raises:
         Refusal: the caller is not the owner.
     """
-    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
-    open_to(context, row.key)
-    return _told(context, row.id, _newest(context, row.key))
+    row = access.find_thread(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    grant_access_unchecked(context, row.key)
+    return _make_support_access(context, row.id, _find_current_grant(context, row.key))
 
 
-def end(context: Context, thread_id: str) -> SupportAccess:
+def end_access(context: Context, thread_id: str) -> SupportAccess:
     """Let nobody in any more, and turn down who has asked; fine if there is nobody.
 
     Raises:
         Refusal: the caller is not the owner.
     """
-    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
-    close_to(context, row.key)
+    row = access.find_thread(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    end_access_unchecked(context, row.key)
     return SupportAccess(row.id, "none")
 
 
-def status(context: Context, thread_id: str) -> SupportAccess:
+def get_status(context: Context, thread_id: str) -> SupportAccess:
     """How it stands: for the owner altogether, for support staff with themselves.
 
     Raises:
@@ -94,16 +94,16 @@ def status(context: Context, thread_id: str) -> SupportAccess:
     """
     grants = schema.support_access.c
     if not context.caller.is_support:
-        row = access.find(context, thread_id, Verb.GRANT_SUPPORT)
-        return _told(context, row.id, _newest(context, row.key))
-    row = access.find(context, thread_id, Verb.REQUEST_SUPPORT)
+        row = access.find_thread(context, thread_id, Verb.GRANT_SUPPORT)
+        return _make_support_access(context, row.id, _find_current_grant(context, row.key))
+    row = access.find_thread(context, thread_id, Verb.REQUEST_SUPPORT)
     if row.owner_id == context.caller.user_id:
-        return _told(context, row.id, _newest(context, row.key))
+        return _make_support_access(context, row.id, _find_current_grant(context, row.key))
     own = grants.requested_by.is_(None) | (grants.requested_by == context.caller.user_id)
-    return _told(context, row.id, _newest(context, row.key, own))
+    return _make_support_access(context, row.id, _find_current_grant(context, row.key, own))
 
 
-def follow(context: Context, key: str, *, is_shared: bool) -> None:
+def apply_sharing_change(context: Context, key: str, *, is_shared: bool) -> None:
     """Do what a record of the thread says about support, as if its owner had asked for it here.
 
     Args:
@@ -112,37 +112,37 @@ def follow(context: Context, key: str, *, is_shared: bool) -> None:
         is_shared: what the record says.
     """
     if is_shared:
-        open_to(context, key)
+        grant_access_unchecked(context, key)
     else:
-        close_to(context, key)
+        end_access_unchecked(context, key)
 
 
-def open_to(context: Context, key: str) -> None:
+def grant_access_unchecked(context: Context, key: str) -> None:
     """Let in all support staff; asks nobody whether the caller may."""
-    _end_all(context, key)
-    values = {"thread_id": key, **_approval(context)}
+    _revoke_all(context, key)
+    values = {"thread_id": key, **_make_approval(context)}
     context.db.execute(insert(schema.support_access).values(**values))
-    _mark(context, key, is_shared=True)
-    audit.note(context, "support_granted", key, f"{DAYS} days")
+    _set_shared(context, key, is_shared=True)
+    audit.log_action(context, "support_granted", key, f"{GRANT_DAYS} days")
 
 
-def close_to(context: Context, key: str) -> None:
+def end_access_unchecked(context: Context, key: str) -> None:
     """Let nobody in; asks nobody whether the caller may."""
-    count = _end_all(context, key)
-    _mark(context, key, is_shared=False)
+    count = _revoke_all(context, key)
+    _set_shared(context, key, is_shared=False)
     if count:
-        audit.note(context, "support_ended", key)
+        audit.log_action(context, "support_ended", key)
 
 
-def _approval(context: Context) -> dict[str, Any]:
+def _make_approval(context: Context) -> dict[str, Any]:
     return {
         "approved_by": context.caller.user_id,
         "approved_at": context.now,
-        "expires_at": later(context.now, days=DAYS),
+        "expires_at": shift_time(context.now, days=GRANT_DAYS),
     }
 
 
-def _end_all(context: Context, key: str) -> int:
+def _revoke_all(context: Context, key: str) -> int:
     """End what is open or asked for; gives how many were."""
     grants = schema.support_access.c
     over = (
@@ -153,7 +153,7 @@ def _end_all(context: Context, key: str) -> int:
     return context.db.execute(over).rowcount
 
 
-def _mark(context: Context, key: str, *, is_shared: bool) -> None:
+def _set_shared(context: Context, key: str, *, is_shared: bool) -> None:
     context.db.execute(
         update(schema.threads)
         .where(schema.threads.c.key == key)
@@ -161,7 +161,7 @@ def _mark(context: Context, key: str, *, is_shared: bool) -> None:
     )
 
 
-def _newest(context: Context, key: str, *conditions: Any) -> Row[Any] | None:
+def _find_current_grant(context: Context, key: str, *conditions: Any) -> Row[Any] | None:
     """What counts of the rows of a thread: who is let in, before who waits, before what is over."""
     grants = schema.support_access
     query = (
@@ -172,10 +172,10 @@ def _newest(context: Context, key: str, *conditions: Any) -> Row[Any] | None:
     )
     rank = {"active": 0, "pending": 1, "none": 2}
     rows = context.db.execute(query).all()
-    return min(rows, key=lambda row: rank[_status(row, context.now)], default=None)
+    return min(rows, key=lambda row: rank[_grant_status(row, context.now)], default=None)
 
 
-def _status(row: Row[Any], now: str) -> str:
+def _grant_status(row: Row[Any], now: str) -> str:
     if row.revoked_at is not None:
         return "none"
     if row.approved_at is None:
@@ -183,8 +183,8 @@ def _status(row: Row[Any], now: str) -> str:
     return "active" if row.expires_at > now else "none"
 
 
-def _told(context: Context, thread_id: str, row: Row[Any] | None) -> SupportAccess:
-    standing = "none" if row is None else _status(row, context.now)
+def _make_support_access(context: Context, thread_id: str, row: Row[Any] | None) -> SupportAccess:
+    standing = "none" if row is None else _grant_status(row, context.now)
     if row is None or standing == "none":
         return SupportAccess(thread_id, "none")
     return SupportAccess(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 
 def parse_time(text: str) -> str:
@@ -18,7 +18,7 @@ def parse_time(text: str) -> str:
         found = datetime.fromisoformat(text.upper())
         if found.tzinfo is None:
             raise ValueError(text)
-        return _told(found.astimezone(UTC))
+        return _format_time(found.astimezone(UTC))
     except (ValueError, OverflowError):
         raise Refusal(
             ErrorCode.BAD_REQUEST,
@@ -27,10 +27,10 @@ def parse_time(text: str) -> str:
         ) from None
 
 
-def later(at: str, *, days: int = 0, seconds: int = 0) -> str:
+def shift_time(at: str, *, days: int = 0, seconds: int = 0) -> str:
     """The time so much after another one; before it, if what is added is negative."""
-    return _told(datetime.fromisoformat(at) + timedelta(days=days, seconds=seconds))
+    return _format_time(datetime.fromisoformat(at) + timedelta(days=days, seconds=seconds))
 
 
-def _told(found: datetime) -> str:
-    return found.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+def _format_time(time: datetime) -> str:
+    return time.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

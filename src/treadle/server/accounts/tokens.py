@@ -21,17 +21,17 @@ from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, se
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Token, TokenLine, Tokens
 from treadle.server.accounts import audit
-from treadle.server.accounts.times import later, parse_time
-from treadle.server.context import ANYBODY, Context, Principal
+from treadle.server.accounts.times import parse_time, shift_time
+from treadle.server.context import ANONYMOUS, Context, Principal
 from treadle.server.data import round_trips, schema
-from treadle.server.problems import Refusal, not_found, unauthorized
+from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 
-_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_BASE62_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _RANDOM_LENGTH: Final = 43
 """62**43 is just over 2**256."""
-_CHECK_LENGTH: Final = 6
+_CHECKSUM_LENGTH: Final = 6
 
-USE_TOLD_EVERY_S: Final = 60
+USE_RECORD_INTERVAL_S: Final = 60
 """A use is noted if the last one noted is older: a read is not to become a write each time."""
 
 _USE_COUNT_MAX: Final = 10_000
@@ -49,36 +49,36 @@ class TokenKind(Enum):
     """One thread, to read; the end of a link."""
 
 
-def mint(kind: TokenKind) -> str:
+def generate_token(kind: TokenKind) -> str:
     """A new token, of 256 random bits."""
-    body = _in_base62(secrets.randbits(256), _RANDOM_LENGTH)
-    return f"{kind.value}{body}{_check_of(body)}"
+    body = _encode_base62(secrets.randbits(256), _RANDOM_LENGTH)
+    return f"{kind.value}{body}{_compute_checksum(body)}"
 
 
 def is_well_formed(text: str, kind: TokenKind) -> bool:
     """Whether a text can be a token of this kind; what was mistyped or cut off is not."""
     found = re.fullmatch(r"(tr[ds]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
-    return found is not None and found[1] == kind.value and found[3] == _check_of(found[2])
+    return found is not None and found[1] == kind.value and found[3] == _compute_checksum(found[2])
 
 
-def digest(token: str) -> str:
+def hash_token(token: str) -> str:
     """What the database keeps of a token."""
     return sha256(token.encode()).hexdigest()
 
 
-def _check_of(body: str) -> str:
-    return _in_base62(crc32(body.encode()), _CHECK_LENGTH)
+def _compute_checksum(body: str) -> str:
+    return _encode_base62(crc32(body.encode()), _CHECKSUM_LENGTH)
 
 
-def _in_base62(number: int, length: int) -> str:
+def _encode_base62(number: int, length: int) -> str:
     found = ""
     for _ in range(length):
         number, digit = divmod(number, 62)
-        found = _DIGITS[digit] + found
+        found = _BASE62_DIGITS[digit] + found
     return found
 
 
-_WHOSE: Final[Select[Any]] = select(
+_SELECT_PRINCIPAL: Final[Select[Any]] = select(
     schema.tokens.c.id,
     schema.tokens.c.hash,
     schema.tokens.c.name,
@@ -95,13 +95,15 @@ _WHOSE: Final[Select[Any]] = select(
 ).select_from(schema.tokens.join(schema.users).join(schema.organizations))
 
 # Made once: every request executes it, and making it costs more than executing it.
-_IDENTIFY: Final = _WHOSE.where(schema.tokens.c.hash == bindparam("hashed"))
-_IDENTIFY_SQL: Final = round_trips.in_words(_IDENTIFY)
-IDENTIFY: Final = "identify"
-_IDENTIFY_ALL: Final = _WHOSE.where(schema.tokens.c.id.in_(bindparam("ids", expanding=True)))
+_IDENTIFY: Final = _SELECT_PRINCIPAL.where(schema.tokens.c.hash == bindparam("hashed"))
+_IDENTIFY_SQL: Final = round_trips.compile_postgresql(_IDENTIFY)
+IDENTITY_QUERY: Final = "identify"
+_IDENTIFY_ALL: Final = _SELECT_PRINCIPAL.where(
+    schema.tokens.c.id.in_(bindparam("ids", expanding=True))
+)
 
 
-def identify(db: Connection, bearer: str | None, now: str) -> Principal:
+def identify_caller(db: Connection, bearer: str | None, now: str) -> Principal:
     """Whose token this is, as things stand now: what was revoked a moment ago is refused.
 
     Args:
@@ -113,42 +115,42 @@ def identify(db: Connection, bearer: str | None, now: str) -> Principal:
         Refusal: there is such a token no more, or never was; its user is disabled.
     """
     if bearer is None:
-        return ANYBODY
+        return ANONYMOUS
     if not is_well_formed(bearer, TokenKind.ACCESS):
-        raise unauthorized()
-    hashed = digest(bearer)
-    asked = round_trips.answer(db, IDENTIFY, hashed)
+        raise make_unauthorized_refusal()
+    hashed = hash_token(bearer)
+    asked = round_trips.pop_query_rows(db, IDENTITY_QUERY, hashed)
     row: Any = (
         db.execute(_IDENTIFY, {"hashed": hashed}).one_or_none()
         if asked is None
         else next(iter(asked), None)
     )
     if row is None or not compare_digest(row.hash, hashed):
-        raise unauthorized()
-    if not _is_good(row, now):
-        raise unauthorized()
-    return _principal_of(row)
+        raise make_unauthorized_refusal()
+    if not _is_active(row, now):
+        raise make_unauthorized_refusal()
+    return _make_principal(row)
 
 
-def question(hashed: str) -> round_trips.PreliminaryQuery:
+def make_identity_query(hashed: str) -> round_trips.PreliminaryQuery:
     """Whose token this is, by its digest: as a transaction of PostgreSQL begins."""
-    return round_trips.PreliminaryQuery(IDENTIFY, hashed, _IDENTIFY_SQL, {"hashed": hashed})
+    return round_trips.PreliminaryQuery(IDENTITY_QUERY, hashed, _IDENTIFY_SQL, {"hashed": hashed})
 
 
-def callers(db: Connection, token_ids: Collection[int], now: str) -> dict[int, Principal]:
+def identify_callers(db: Connection, token_ids: Collection[int], now: str) -> dict[int, Principal]:
     """Whose these tokens are, as things stand now; those that are not good are left out."""
     if not token_ids:
         return {}
     found = db.execute(_IDENTIFY_ALL, {"ids": list(token_ids)})
-    return {row.id: _principal_of(row) for row in found if _is_good(row, now)}
+    return {row.id: _make_principal(row) for row in found if _is_active(row, now)}
 
 
-def _is_good(row: Row[Any], now: str) -> bool:
+def _is_active(row: Row[Any], now: str) -> bool:
     is_over = row.expires_at is not None and row.expires_at <= now
     return not is_over and row.revoked_at is None and row.disabled_at is None
 
 
-def _principal_of(row: Row[Any]) -> Principal:
+def _make_principal(row: Row[Any]) -> Principal:
     return Principal(
         user_id=row.user_id,
         user=row.user,
@@ -163,30 +165,30 @@ def _principal_of(row: Row[Any]) -> Principal:
     )
 
 
-class Uses:
+class TokenUses:
     """When this process last noted the use of each token, so that it asks nobody in between."""
 
     def __init__(self) -> None:
-        self._noted: dict[int, str] = {}
+        self._recorded_at: dict[int, str] = {}
 
-    def is_due(self, caller: Principal, now: str) -> bool:
-        """Whether the caller's use is to be noted now with `note_use`; says so once a minute."""
+    def mark_if_due(self, caller: Principal, now: str) -> bool:
+        """Whether the caller's use is to be noted now with `record_use`; says so once a minute."""
         if caller.token_id is None:
             return False
-        noted = self._noted.get(caller.token_id)
-        if noted is not None and noted <= now < later(noted, seconds=USE_TOLD_EVERY_S):
+        noted = self._recorded_at.get(caller.token_id)
+        if noted is not None and noted <= now < shift_time(noted, seconds=USE_RECORD_INTERVAL_S):
             return False
-        if len(self._noted) >= _USE_COUNT_MAX:
-            self._noted.clear()
-        self._noted[caller.token_id] = now
+        if len(self._recorded_at) >= _USE_COUNT_MAX:
+            self._recorded_at.clear()
+        self._recorded_at[caller.token_id] = now
         return True
 
-    def forget(self, token_id: int) -> None:
+    def unmark(self, token_id: int) -> None:
         """The use was not noted after all: the next one is due."""
-        self._noted.pop(token_id, None)
+        self._recorded_at.pop(token_id, None)
 
 
-def note_use(db: Connection, token_id: int, now: str) -> None:
+def record_use(db: Connection, token_id: int, now: str) -> None:
     """Note that a token was used, unless another process did so less than a minute ago.
 
     Args:
@@ -195,7 +197,7 @@ def note_use(db: Connection, token_id: int, now: str) -> None:
         now: the time.
     """
     tokens = schema.tokens.c
-    before = later(now, seconds=-USE_TOLD_EVERY_S)
+    before = shift_time(now, seconds=-USE_RECORD_INTERVAL_S)
     db.execute(
         update(schema.tokens)
         .where(tokens.id == token_id)
@@ -204,7 +206,7 @@ def note_use(db: Connection, token_id: int, now: str) -> None:
     )
 
 
-def make(context: Context, user_id: int, name: str, expires_at: str | None = None) -> Token:
+def make_token(context: Context, user_id: int, name: str, expires_at: str | None = None) -> Token:
     """Make a token for a user; the answer is the only place where it stands.
 
     One that is made with a token does not outlive it: who has got hold of a token for a day must
@@ -222,7 +224,7 @@ def make(context: Context, user_id: int, name: str, expires_at: str | None = Non
     until = None if expires_at is None else parse_time(expires_at)
     if until is not None and until <= context.now:
         raise Refusal(ErrorCode.BAD_REQUEST, "that time is over: the token would never be good")
-    if _live_count(context, user_id) >= LIVE_COUNT_MAX:
+    if _count_active(context, user_id) >= LIVE_COUNT_MAX:
         raise Refusal(
             ErrorCode.BAD_REQUEST,
             f"this user has {LIVE_COUNT_MAX} tokens that are good",
@@ -231,28 +233,28 @@ def make(context: Context, user_id: int, name: str, expires_at: str | None = Non
     limit = context.caller.token_expires_at
     if limit is not None and (until is None or until > limit):
         until = limit
-    token = mint(TokenKind.ACCESS)
+    token = generate_token(TokenKind.ACCESS)
     token_id = context.db.execute(
         insert(schema.tokens)
         .values(
             user_id=user_id,
             name=name,
-            hash=digest(token),
+            hash=hash_token(token),
             created_at=context.now,
             expires_at=until,
         )
         .returning(schema.tokens.c.id)
     ).scalar_one()
-    owner = _name_of(context.db, user_id)
+    owner = _find_user_name(context.db, user_id)
     by = context.caller.token_id
     detail = f"token {token_id} of {owner}, until {until or '-'}"
-    audit.note(
+    audit.log_action(
         context, "token_made", detail=detail if by is None else f"{detail}, made with token {by}"
     )
     return Token(token_id, name, token, context.now, until)
 
 
-def _live_count(context: Context, user_id: int) -> int:
+def _count_active(context: Context, user_id: int) -> int:
     tokens = schema.tokens.c
     query = select(func.count()).where(
         tokens.user_id == user_id,
@@ -262,7 +264,7 @@ def _live_count(context: Context, user_id: int) -> int:
     return int(context.db.execute(query).scalar_one())
 
 
-def lines(context: Context, user_id: int | None = None) -> Tokens:
+def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
     """The tokens of a user, or of all; newest first, those that were revoked among them."""
     tokens, users = schema.tokens.c, schema.users.c
     query = (
@@ -296,7 +298,7 @@ def lines(context: Context, user_id: int | None = None) -> Tokens:
     )
 
 
-def revoke(context: Context, token_id: int, user_id: int | None = None) -> None:
+def revoke_token(context: Context, token_id: int, user_id: int | None = None) -> None:
     """Make a token worthless, with the next request; fine if it is already.
 
     Args:
@@ -311,14 +313,14 @@ def revoke(context: Context, token_id: int, user_id: int | None = None) -> None:
     query = select(tokens.user_id, tokens.revoked_at).where(tokens.id == token_id)
     row = context.db.execute(query.with_for_update()).one_or_none()
     if row is None or (user_id is not None and row.user_id != user_id):
-        raise not_found()
+        raise make_not_found_refusal()
     if row.revoked_at is None:
         change = update(schema.tokens).where(tokens.id == token_id)
         context.db.execute(change.values(revoked_at=context.now))
-        owner = _name_of(context.db, row.user_id)
-        audit.note(context, "token_revoked", detail=f"token {token_id} of {owner}")
+        owner = _find_user_name(context.db, row.user_id)
+        audit.log_action(context, "token_revoked", detail=f"token {token_id} of {owner}")
 
 
-def _name_of(db: Connection, user_id: int) -> str:
+def _find_user_name(db: Connection, user_id: int) -> str:
     query = select(schema.users.c.name).where(schema.users.c.id == user_id)
     return str(db.execute(query).scalar_one())

@@ -20,10 +20,14 @@ from sqlalchemy.pool import QueuePool
 
 from treadle.errors import ConfigError, StoreError
 from treadle.server.data import round_trips
-from treadle.server.data.failures import AgainError, convert_database_errors, unavailable
+from treadle.server.data.database_errors import (
+    TransactionConflictError,
+    convert_database_errors,
+    make_unavailable_refusal,
+)
 from treadle.server.data.round_trips import PreliminaryQuery
-from treadle.server.data.schema_migration import migrate, state_of
-from treadle.server.problems import Refusal
+from treadle.server.data.schema_migration import get_schema_state, migrate
+from treadle.server.refusals import Refusal
 from treadle.store.sqlite_journal_mode import set_journal_mode
 
 Result = TypeVar("Result")
@@ -35,12 +39,12 @@ LOCK_TIMEOUT_S: Final = 10.0
 """So long a transaction waits for others, all its attempts together, and a request for a
 connection."""
 
-_WRITES: Final = "treadle_writes"
-_WAITS_MS: Final = "treadle_waits_ms"
-_TRUNCATES: Final = "treadle_truncates"
-_QUESTIONS: Final = "treadle_questions"
+_IS_WRITE_OPTION: Final = "treadle_writes"
+_WAIT_MS_OPTION: Final = "treadle_waits_ms"
+_TRUNCATE_LOG_KEY: Final = "treadle_truncates"
+_QUERIES_OPTION: Final = "treadle_questions"
 
-_MAKING: Final = Lock()
+_FILE_CREATION_LOCK: Final = Lock()
 """Held while a file is made: no thread opens it before whoever made it has closed it."""
 
 _SQLITE_VERSION_MIN: Final = (3, 35, 0)
@@ -49,7 +53,7 @@ _SQLITE_VERSION_MIN: Final = (3, 35, 0)
 _SQLITE_OPTIONS: Final = ("journal_mode", "synchronous")
 """What a URL may say; whatever it says is measured (`Database.check`)."""
 
-_DURABLE: Final = {
+_DURABLE_SETTINGS: Final = {
     "synchronous_commit": ("on", "remote_write", "remote_apply"),
     "fsync": ("on",),
     "full_page_writes": ("on",),
@@ -75,17 +79,17 @@ class Database:
     def __init__(
         self, url: str, *, pool_size: int = 8, lock_timeout_s: float = LOCK_TIMEOUT_S
     ) -> None:
-        parsed = _parse(url)
+        parsed = _parse_url(url)
         self._lock_timeout_s = lock_timeout_s
-        self._kept_max = 2 * pool_size
+        self._connection_count_max = 2 * pool_size
         self.dialect: Literal["sqlite", "postgresql"]
-        self._writing = Lock()
+        self._write_lock = Lock()
         if parsed.get_backend_name() == "sqlite":
             self.dialect = "sqlite"
-            self.engine = _sqlite_engine(parsed, pool_size)
+            self.engine = _make_sqlite_engine(parsed, pool_size)
         else:
             self.dialect = "postgresql"
-            self.engine = _postgresql_engine(parsed, pool_size)
+            self.engine = _make_postgresql_engine(parsed, pool_size)
         self.name: str = parsed.render_as_string(hide_password=True)
         """The URL without its password, for people."""
 
@@ -118,7 +122,7 @@ class Database:
         *,
         is_write: bool,
         wait_s: float | None = None,
-        questions: Sequence[PreliminaryQuery] = (),
+        queries: Sequence[PreliminaryQuery] = (),
     ) -> Result:
         """One transaction, begun anew when the database ended it because of others.
 
@@ -126,7 +130,7 @@ class Database:
             work: what is done; may be called several times, each time in a new transaction.
             is_write: whether it writes.
             wait_s: how long it waits for others, all attempts together; by default as long as any.
-            questions: what PostgreSQL is asked as it begins; SQLite, which is near, is not.
+            queries: what PostgreSQL is asked as it begins; SQLite, which is near, is not.
 
         Raises:
             Refusal: unavailable, or what `work` raises.
@@ -134,24 +138,24 @@ class Database:
         until = monotonic() + (self._lock_timeout_s if wait_s is None else wait_s)
         for _ in range(ATTEMPT_COUNT_MAX - 1):
             try:
-                with self._transaction(is_write, until, questions) as connection:
+                with self._transaction(is_write, until, queries) as connection:
                     return work(connection)
-            except AgainError:
+            except TransactionConflictError:
                 if monotonic() >= until:
                     raise
-        with self._transaction(is_write, until, questions) as connection:
+        with self._transaction(is_write, until, queries) as connection:
             return work(connection)
 
     @contextmanager
     def _transaction(
-        self, writes: bool, until: float | None = None, questions: Sequence[PreliminaryQuery] = ()
+        self, writes: bool, until: float | None = None, queries: Sequence[PreliminaryQuery] = ()
     ) -> Iterator[Connection]:
         if until is None:
             until = monotonic() + self._lock_timeout_s
         with (
             convert_database_errors(),
-            self._turn(until, writes=writes),
-            self._begun(writes, until, questions) as (
+            self._hold_write_lock(until, writes=writes),
+            self._connect_and_begin(writes, until, queries) as (
                 connection,
                 transaction,
             ),
@@ -161,14 +165,16 @@ class Database:
                     yield connection
             finally:
                 if not connection.invalidated:
-                    round_trips.forget(connection)
-                truncates = not connection.invalidated and connection.info.pop(_TRUNCATES, False)
+                    round_trips.clear_state(connection)
+                truncates = not connection.invalidated and connection.info.pop(
+                    _TRUNCATE_LOG_KEY, False
+                )
             if truncates and self.dialect == "sqlite":
                 _truncate_log(connection)
 
     @contextmanager
-    def _begun(
-        self, writes: bool, until: float, questions: Sequence[PreliminaryQuery]
+    def _connect_and_begin(
+        self, writes: bool, until: float, queries: Sequence[PreliminaryQuery]
     ) -> Iterator[tuple[Connection, RootTransaction]]:
         """A connection at the beginning of a transaction.
 
@@ -176,17 +182,21 @@ class Database:
         it. That its transaction cannot begin tells so, and asking before would be one more way to
         the database and back. All that are kept may have broken.
         """
-        for attempt in range(self._kept_max + 1):
+        for attempt in range(self._connection_count_max + 1):
             with self.engine.connect() as connection:
                 waits_ms = max(1, int((until - monotonic()) * 1000))
                 connection.execution_options(
-                    **{_WRITES: writes, _WAITS_MS: waits_ms, _QUESTIONS: questions}
+                    **{
+                        _IS_WRITE_OPTION: writes,
+                        _WAIT_MS_OPTION: waits_ms,
+                        _QUERIES_OPTION: queries,
+                    }
                 )
                 try:
                     transaction = connection.begin()
                 except OperationalError as error:
                     raw: Any = connection.connection.dbapi_connection
-                    if attempt == self._kept_max or not raw.closed:
+                    if attempt == self._connection_count_max or not raw.closed:
                         raise
                     connection.invalidate(error)
                     continue
@@ -194,51 +204,51 @@ class Database:
                 return
 
     @contextmanager
-    def _turn(self, until: float, *, writes: bool) -> Iterator[None]:
+    def _hold_write_lock(self, until: float, *, writes: bool) -> Iterator[None]:
         """SQLite has one writer at a time: threads of this process queue up instead of polling."""
         if not writes or self.dialect != "sqlite":
             yield
             return
-        if not self._writing.acquire(timeout=max(0.0, until - monotonic())):
-            raise unavailable("the database is busy")
+        if not self._write_lock.acquire(timeout=max(0.0, until - monotonic())):
+            raise make_unavailable_refusal("the database is busy")
         try:
             yield
         finally:
-            self._writing.release()
+            self._write_lock.release()
 
-    def check(self) -> None:
+    def check_settings(self) -> None:
         """Look whether the database keeps what it acknowledges.
 
         Raises:
             ConfigError: it does not; the message names the setting.
             StoreError: it cannot be reached.
         """
-        with self._plainly() as connection:
+        with self._startup_transaction() as connection:
             if self.dialect == "sqlite":
                 _check_sqlite(connection)
             else:
                 _check_postgresql(connection)
 
-    def state(self) -> Literal["empty", "older", "current"]:
+    def get_schema_state(self) -> Literal["empty", "older", "current"]:
         """What the tables are to this version.
 
         Raises:
             ConfigError: a newer Treadle has made them.
             StoreError: the database cannot be reached.
         """
-        with self._plainly() as connection:
-            return state_of(connection)
+        with self._startup_transaction() as connection:
+            return get_schema_state(connection)
 
-    def is_current(self) -> bool:
+    def has_current_schema(self) -> bool:
         """Whether the tables are those of this version. Raises as `state`."""
-        return self.state() == "current"
+        return self.get_schema_state() == "current"
 
     def migrate(self) -> None:
         """Make the tables, or bring them up to this version; one process at a time does it.
 
         Raises: as `state`; nothing was changed.
         """
-        with self._plainly(writes=True) as connection:
+        with self._startup_transaction(writes=True) as connection:
             migrate(connection)
 
     def prepare(self, *, is_migrating: bool = False) -> None:
@@ -251,8 +261,8 @@ class Database:
             ConfigError: a setting loses data, or the tables are of another version.
             StoreError: the database cannot be reached.
         """
-        self.check()
-        state = self.state()
+        self.check_settings()
+        state = self.get_schema_state()
         if state == "older" and not is_migrating:
             raise ConfigError(
                 f"the tables in {self.name} are of an older Treadle",
@@ -262,7 +272,7 @@ class Database:
             self.migrate()
 
     @contextmanager
-    def _plainly(self, *, writes: bool = False) -> Iterator[Connection]:
+    def _startup_transaction(self, *, writes: bool = False) -> Iterator[Connection]:
         """A transaction at start: errors are for who starts the server."""
         try:
             with self._transaction(writes) as connection:
@@ -280,12 +290,12 @@ class Database:
         self.engine.dispose()
 
 
-def truncates_the_log(connection: Connection) -> None:
+def request_log_truncation(connection: Connection) -> None:
     """Let no old bytes stay in the write-ahead log of SQLite once this transaction is committed.
 
     PostgreSQL removes them by itself with its next vacuum.
     """
-    connection.info[_TRUNCATES] = True
+    connection.info[_TRUNCATE_LOG_KEY] = True
 
 
 def _truncate_log(connection: Connection) -> None:
@@ -297,33 +307,33 @@ def _truncate_log(connection: Connection) -> None:
         cursor.close()
 
 
-def _parse(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
         parsed.port  # noqa: B018  it is read here or nowhere
     except (ArgumentError, ValueError):
-        raise _unusable("the URL of the database cannot be read") from None
+        raise _make_url_error("the URL of the database cannot be read") from None
     name = parsed.drivername
     if name in ("postgresql", "postgres", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     if name not in ("sqlite", "sqlite+pysqlite"):
-        raise _unusable(f"{name} is no database that Treadle works with")
+        raise _make_url_error(f"{name} is no database that Treadle works with")
     if not parsed.database or parsed.database == ":memory:" or parsed.host:
-        raise _unusable("the URL names no file for SQLite")
+        raise _make_url_error("the URL names no file for SQLite")
     unknown = sorted(set(parsed.query) - set(_SQLITE_OPTIONS))
     if unknown:
-        raise _unusable(f"the URL has the option {unknown[0]!r}, which SQLite has not got")
+        raise _make_url_error(f"the URL has the option {unknown[0]!r}, which SQLite has not got")
     return parsed
 
 
-def _unusable(why: str) -> ConfigError:
+def _make_url_error(why: str) -> ConfigError:
     return ConfigError(
         why,
         hint="postgresql://USER:PASSWORD@HOST/NAME, or sqlite:////srv/treadle/server.sqlite",
     )
 
 
-def _make(path: Path) -> None:
+def _ensure_file(path: Path) -> None:
     """See that there is a file that can be used.
 
     Only a file that nobody can have opened is closed again: with it go all the locks that SQLite
@@ -333,7 +343,7 @@ def _make(path: Path) -> None:
         OSError: there is none, and cannot be.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with _MAKING:
+    with _FILE_CREATION_LOCK:
         try:
             os.close(os.open(path.resolve(), flags, 0o600))
         except FileExistsError:
@@ -343,18 +353,18 @@ def _make(path: Path) -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
 
 
-def _sqlite_engine(url: URL, pool_size: int) -> Engine:
+def _make_sqlite_engine(url: URL, pool_size: int) -> Engine:
     path = Path(url.database or "").absolute()
     mode = str(url.query.get("journal_mode", "WAL"))
     synchronous = str(url.query.get("synchronous", "FULL"))
     for value in (mode, synchronous):
         if not value.isalnum():
-            raise _unusable("an option of the URL has a value that SQLite has not got")
+            raise _make_url_error("an option of the URL has a value that SQLite has not got")
 
     def connect() -> sqlite3.Connection:
         # 0600 from the first byte: the log beside it takes its mode from it.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make(path)
+        _ensure_file(path)
         connection = sqlite3.connect(
             path,
             timeout=LOCK_TIMEOUT_S,
@@ -380,7 +390,9 @@ def _sqlite_engine(url: URL, pool_size: int) -> Engine:
         try:
             return connect()
         except OSError as error:
-            raise unavailable(f"the database file cannot be opened: {error.strerror}") from error
+            raise make_unavailable_refusal(
+                f"the database file cannot be opened: {error.strerror}"
+            ) from error
 
     engine = create_engine(
         "sqlite+pysqlite://",
@@ -394,14 +406,14 @@ def _sqlite_engine(url: URL, pool_size: int) -> Engine:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         options = connection.get_execution_options()
-        is_write = options.get(_WRITES, False)
-        connection.exec_driver_sql(f"PRAGMA busy_timeout={options.get(_WAITS_MS, 0)}")
+        is_write = options.get(_IS_WRITE_OPTION, False)
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={options.get(_WAIT_MS_OPTION, 0)}")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_write else "BEGIN")
 
     return engine
 
 
-def _postgresql_engine(url: URL, pool_size: int) -> Engine:
+def _make_postgresql_engine(url: URL, pool_size: int) -> Engine:
     engine = create_engine(
         url,
         pool_size=pool_size,
@@ -418,7 +430,7 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
         row = raw.execute("SELECT current_setting('synchronous_commit')").fetchone()
         raw.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_S * 1000:.0f}ms'")
         raw.execute("SET idle_in_transaction_session_timeout = '60s'")
-        problem = _problem_of("synchronous_commit", row[0])
+        problem = _find_setting_error("synchronous_commit", row[0])
         if problem is not None:
             raw.close()
             raise problem
@@ -427,12 +439,12 @@ def _postgresql_engine(url: URL, pool_size: int) -> Engine:
     def begin(connection: Connection) -> None:
         """What every session has is said again only where a transaction has less time left."""
         options = connection.get_execution_options()
-        waits_ms = options.get(_WAITS_MS, LOCK_TIMEOUT_S * 1000)
-        is_read = options.get(_WRITES) is False
+        waits_ms = options.get(_WAIT_MS_OPTION, LOCK_TIMEOUT_S * 1000)
+        is_read = options.get(_IS_WRITE_OPTION) is False
         first = f"BEGIN ISOLATION LEVEL {'REPEATABLE READ' if is_read else 'READ COMMITTED'}"
-        if options.get(_WRITES) and waits_ms < LOCK_TIMEOUT_S * 900:
+        if options.get(_IS_WRITE_OPTION) and waits_ms < LOCK_TIMEOUT_S * 900:
             first += f"; SET LOCAL lock_timeout = '{waits_ms}ms'"
-        round_trips.begin(connection, first, options.get(_QUESTIONS, ()))
+        round_trips.begin_transaction(connection, first, options.get(_QUERIES_OPTION, ()))
 
     @event.listens_for(engine, "before_cursor_execute")
     def before(connection: Connection, *_: Any) -> None:
@@ -452,15 +464,17 @@ def _check_sqlite(connection: Connection) -> None:
             hint="use a newer Python, or PostgreSQL",
         )
     if (mode := pragma("journal_mode")) != "wal":
-        raise _loses("journal_mode", mode, "leave it out of the URL, and use a local disk")
+        raise _make_durability_error(
+            "journal_mode", mode, "leave it out of the URL, and use a local disk"
+        )
     if int(level := pragma("synchronous")) < 2:
-        raise _loses("synchronous", level, "leave it out of the URL, or say FULL")
+        raise _make_durability_error("synchronous", level, "leave it out of the URL, or say FULL")
 
 
 def _check_postgresql(connection: Connection) -> None:
-    for name in _DURABLE:
+    for name in _DURABLE_SETTINGS:
         query = f"SELECT current_setting('{name}', true)"
-        problem = _problem_of(name, connection.exec_driver_sql(query).scalar_one())
+        problem = _find_setting_error(name, connection.exec_driver_sql(query).scalar_one())
         if problem is not None:
             raise problem
     encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
@@ -471,14 +485,14 @@ def _check_postgresql(connection: Connection) -> None:
         )
 
 
-def _problem_of(name: str, value: str | None) -> ConfigError | None:
-    if value is None or value in _DURABLE[name]:
+def _find_setting_error(name: str, value: str | None) -> ConfigError | None:
+    if value is None or value in _DURABLE_SETTINGS[name]:
         return None
     mend = f"say {name} = on in postgresql.conf; ALTER ROLE and ALTER DATABASE may say it too"
-    return _loses(name, value, mend)
+    return _make_durability_error(name, value, mend)
 
 
-def _loses(name: str, value: str, hint: str) -> ConfigError:
+def _make_durability_error(name: str, value: str, hint: str) -> ConfigError:
     return ConfigError(
         f"the database has {name} = {value}: a power cut would lose what was acknowledged",
         hint=hint,

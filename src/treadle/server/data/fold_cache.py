@@ -19,8 +19,8 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.server.data.schema import changes, documents, records, threads
-from treadle.server.problems import Refusal
-from treadle.thread.branches import branch_through
+from treadle.server.refusals import Refusal
+from treadle.thread.branches import collect_merged_branch
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -41,13 +41,13 @@ BASE_COUNT_MAX: Final = 1000
 READ_COUNT: Final = 500
 """So many records are read from the database at a time."""
 
-_decode_record: Final = msgspec.json.Decoder(Record).decode
+_decode_line: Final = msgspec.json.Decoder(Record).decode
 
 USAGE_MAX: Final = 2**53
 """More tokens than this were never used; no sum of them leaves 64 bits."""
 
 
-class Folded(Struct):
+class CachedFold(Struct):
     """A fold, and how far it is ahead of its snapshot. Whoever has it, has it alone.
 
     `key` is that of the thread's row: several people may have a thread of one id. `size` counts the
@@ -75,20 +75,22 @@ class Folded(Struct):
                 raise UnknownEntryError("a thread is created twice")
             self.fold.apply(record.seq, record.at, entry)
         except UnknownEntryError as error:
-            raise unfoldable(record.seq, error.message) from None
+            raise make_unfoldable_refusal(record.seq, error.message) from None
         except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
             # What a forged record does to a fold; no program that folds before it writes made it.
-            raise unfoldable(record.seq, f"it makes no sense ({type(error).__name__})") from error
+            raise make_unfoldable_refusal(
+                record.seq, f"it makes no sense ({type(error).__name__})"
+            ) from error
         used = self.fold.usage
         if max(used.input_tokens, used.output_tokens, used.unpriced_tokens) > USAGE_MAX:
-            raise unfoldable(record.seq, "it uses more tokens than there are")
+            raise make_unfoldable_refusal(record.seq, "it uses more tokens than there are")
         self.mark = Mark(record.seq, record.hash)
         self.size += size
         self.tail_size += size
         return entry
 
     @property
-    def wants_snapshot(self) -> bool:
+    def is_snapshot_due(self) -> bool:
         """Whether reading the records after the snapshot takes longer than it should."""
         least = max(SNAPSHOT_TAIL_SIZE_MIN, self.snapshot_size // SNAPSHOT_TAIL_FRACTION)
         return self.tail_size > least
@@ -104,17 +106,17 @@ class FoldCache:
     def __init__(self, size_max: int = CACHE_SIZE_MAX) -> None:
         self._size_max = size_max
         self._lock = Lock()
-        self._folds: OrderedDict[tuple[str, Mark], Folded] = OrderedDict()
+        self._folds: OrderedDict[tuple[str, Mark], CachedFold] = OrderedDict()
         self._size = 0
 
-    def pop(self, key: str, mark: Mark) -> Folded | None:
+    def pop(self, key: str, mark: Mark) -> CachedFold | None:
         """The fold at this mark, which leaves the cache with it."""
         with self._lock:
             found = self._folds.pop((key, mark), None)
             self._size -= 0 if found is None else found.size
             return found
 
-    def put(self, folded: Folded) -> None:
+    def put(self, folded: CachedFold) -> None:
         """Keep a fold that the caller uses no longer; too large ones are not kept."""
         with self._lock:
             old = self._folds.pop((folded.key, folded.mark), None)
@@ -127,7 +129,7 @@ class FoldCache:
                 _, dropped = self._folds.popitem(last=False)
                 self._size -= dropped.size
 
-    def forget(self, key: str) -> None:
+    def remove_thread(self, key: str) -> None:
         """Drop all folds of a thread, those of its earlier versions too."""
         with self._lock:
             for place in [place for place in self._folds if place[0] == key]:
@@ -140,58 +142,60 @@ class FoldCache:
             self._size = 0
 
 
-FOLDS: Final = FoldCache()
+FOLD_CACHE: Final = FoldCache()
 """The folds that this process has in memory."""
 
 
-def fold_at(db: Connection, key: str, mark: Mark) -> Folded:
+def load_fold(db: Connection, key: str, mark: Mark) -> CachedFold:
     """The fold of a thread of records at a mark that it has.
 
-    The caller has it alone, and puts it into `FOLDS` when he needs it no longer.
+    The caller has it alone, and puts it into `FOLD_CACHE` when he needs it no longer.
 
     Raises:
         Refusal: unfoldable; a newer version of the server has taken it, or its base is gone.
     """
-    found = FOLDS.pop(key, mark)
+    found = FOLD_CACHE.pop(key, mark)
     if found is None or found.fold.header.base is None:
-        return found or _read(db, key, mark)
+        return found or _read_fold(db, key, mark)
     # Its mark says nothing of what it goes on from: another process may have taken a text out.
-    is_new = found.rewrite == _last_rewrite(db, key)
-    return found if is_new else _read(db, key, mark)
+    is_new = found.rewrite == _find_last_rewrite(db, key)
+    return found if is_new else _read_fold(db, key, mark)
 
 
-def _last_rewrite(db: Connection, key: str) -> int:
+def _find_last_rewrite(db: Connection, key: str) -> int:
     mine = and_(changes.c.thread_id == key, changes.c.kind == "rewritten")
     return db.execute(select(func.max(changes.c.change)).where(mine)).scalar_one() or 0
 
 
-def begun(db: Connection, key: str, header: ThreadCreated, below: str | None) -> Folded:
+def make_initial_fold(
+    db: Connection, key: str, header: ThreadCreated, base_key: str | None
+) -> CachedFold:
     """The fold before the first record of a thread: empty, or the base's for a fork.
 
     Args:
         db: the transaction.
         key: of the thread.
         header: what its first record says.
-        below: the key of its base; `None` if it has none.
+        base_key: the key of its base; `None` if it has none.
 
     Raises:
         Refusal: unfoldable; the base is not what the fork knew, or this version cannot fold it.
     """
-    if header.base is None or below is None:
-        return _above(None, key, header)
+    if header.base is None or base_key is None:
+        return _start_fold(None, key, header)
     if header.base.thread == header.thread:
-        raise base_is_missing()
-    mark = mark_of_base(db, below, header.base)
+        raise make_missing_base_refusal()
+    mark = find_base_mark(db, base_key, header.base)
     if mark is None:
         gone = Mark(header.base.version, header.base.hash)
-        return _above(_read(db, below, gone), key, header)
-    folded = fold_at(db, below, mark)
-    above = _above(folded, key, header)
-    FOLDS.put(folded)
+        return _start_fold(_read_fold(db, base_key, gone), key, header)
+    folded = load_fold(db, base_key, mark)
+    above = _start_fold(folded, key, header)
+    FOLD_CACHE.put(folded)
     return above
 
 
-def find_base(
+def find_base_key(
     db: Connection, base: Base, owner_id: int | None, *conditions: ColumnElement[bool]
 ) -> str | None:
     """The key of the thread that a fork goes on from; `None` if it is not here.
@@ -229,25 +233,25 @@ def find_base(
 
 def has_mark(db: Connection, key: str, mark: Mark) -> bool:
     """Whether a thread has this record."""
-    return mark_at(db, key, mark.seq) == mark
+    return find_mark(db, key, mark.seq) == mark
 
 
-def mark_of_base(db: Connection, key: str, base: Base) -> Mark | None:
+def find_base_mark(db: Connection, key: str, base: Base) -> Mark | None:
     """Where the record that a fork goes on from stands now; `None` if its thread has it not."""
-    for record, _ in _records_between(db, key, base.version - 1, base.version):
+    for record, _ in _read_records(db, key, base.version - 1, base.version):
         if record.is_at(base.version, base.hash):
             return Mark(record.seq, record.hash)
     return None
 
 
-def mark_at(db: Connection, key: str, seq: int) -> Mark | None:
+def find_mark(db: Connection, key: str, seq: int) -> Mark | None:
     """The mark of a thread's record; `None` if it has no such one."""
     at = and_(records.c.thread_id == key, records.c.seq == seq)
     found = db.execute(select(records.c.hash).where(at)).scalar_one_or_none()
     return None if found is None else Mark(seq, found)
 
 
-def keep_snapshot(db: Connection, folded: Folded) -> None:
+def store_snapshot(db: Connection, folded: CachedFold) -> None:
     """Store the snapshot of a fold in place of the last one; the one at version 1 stays.
 
     A fork has one there, so that it stands by itself if its base is removed.
@@ -266,76 +270,76 @@ def keep_snapshot(db: Connection, folded: Folded) -> None:
     folded.tail_size, folded.snapshot_size = 0, len(body)
 
 
-def _read(db: Connection, key: str, mark: Mark) -> Folded:
+def _read_fold(db: Connection, key: str, mark: Mark) -> CachedFold:
     """From the database, base by base: the lowest one that has a snapshot comes first."""
     way: list[tuple[str, Mark, ThreadCreated, list[Record] | None]] = []
     folded = None
     while folded is None:
         if len(way) > BASE_COUNT_MAX:
-            raise base_is_missing()
+            raise make_missing_base_refusal()
         branch = None
         if not has_mark(db, key, mark):
-            branch = _branch_through(db, key, mark)
-        elif (folded := _from_snapshot(db, key, mark.seq)) is not None:
+            branch = _read_branch(db, key, mark)
+        elif (folded := _restore_snapshot(db, key, mark.seq)) is not None:
             way.append((key, mark, folded.fold.header, None))
             break
-        header = _header(db, key)
+        header = _read_header(db, key)
         way.append((key, mark, header, branch))
         if header.base is None:
             break
         base: Base = header.base
-        below = find_base(db, base, _owner_of(db, key))
+        below = find_base_key(db, base, _find_owner(db, key))
         if below is None:
-            raise base_is_missing()
-        key, mark = below, mark_of_base(db, below, base) or Mark(base.version, base.hash)
+            raise make_missing_base_refusal()
+        key, mark = below, find_base_mark(db, below, base) or Mark(base.version, base.hash)
     for own_key, at, header, branch in reversed(way):
         if folded is None or folded.key != own_key:
-            folded = _above(folded, own_key, header)
-        own = _records_between(db, own_key, folded.mark.seq, at.seq)
-        for record, size in own if branch is None else _sized(branch):
+            folded = _start_fold(folded, own_key, header)
+        own = _read_records(db, own_key, folded.mark.seq, at.seq)
+        for record, size in own if branch is None else _add_sizes(branch):
             folded.add_record(record, size)
         if folded.mark != at:  # it was removed while it was read
-            raise base_is_missing()
+            raise make_missing_base_refusal()
     assert folded is not None
     if folded.fold.header.base is not None:
-        folded.rewrite = _last_rewrite(db, folded.key)
+        folded.rewrite = _find_last_rewrite(db, folded.key)
     return folded
 
 
-def _owner_of(db: Connection, key: str) -> int | None:
+def _find_owner(db: Connection, key: str) -> int | None:
     return db.execute(select(threads.c.owner_id).where(threads.c.key == key)).scalar_one_or_none()
 
 
-def _branch_through(db: Connection, key: str, mark: Mark) -> list[Record]:
+def _read_branch(db: Connection, key: str, mark: Mark) -> list[Record]:
     """The records up to one that is on a branch which gave way: a merge in the thread has them.
 
     Raises:
         Refusal: unfoldable; there is no such branch.
     """
-    own = (record for record, _ in _records_between(db, key, 0, SEQ_MAX))
-    branch = branch_through(own, mark.seq, mark.hash)
+    own = (record for record, _ in _read_records(db, key, 0, SEQ_MAX))
+    branch = collect_merged_branch(own, mark.seq, mark.hash)
     if branch is None:
-        raise base_is_missing()
+        raise make_missing_base_refusal()
     return branch
 
 
-def _sized(branch: Iterable[Record]) -> Iterator[tuple[Record, int]]:
+def _add_sizes(branch: Iterable[Record]) -> Iterator[tuple[Record, int]]:
     """What they took as lines is not known any more; their events are nearly all of it."""
     for record in branch:
         yield record, len(bytes(record.event))
 
 
-def _above(below: Folded | None, key: str, header: ThreadCreated) -> Folded:
+def _start_fold(base_fold: CachedFold | None, key: str, header: ThreadCreated) -> CachedFold:
     """The fold before the first record: empty, or that of the base."""
     try:
-        if below is None:
-            return Folded(key, ThreadFold(header), Mark())
-        return Folded(key, below.fold.branch(header), Mark(), below.size)
+        if base_fold is None:
+            return CachedFold(key, ThreadFold(header), Mark())
+        return CachedFold(key, base_fold.fold.make_fork(header), Mark(), base_fold.size)
     except UnknownEntryError as error:
-        raise unfoldable(1, error.message) from None
+        raise make_unfoldable_refusal(1, error.message) from None
 
 
-def _from_snapshot(db: Connection, key: str, seq: int) -> Folded | None:
+def _restore_snapshot(db: Connection, key: str, seq: int) -> CachedFold | None:
     """The fold of the newest snapshot up to there; `None` if there is none that can be used."""
     query = (
         select(documents.c.version, documents.c.hash, documents.c.body)
@@ -355,17 +359,19 @@ def _from_snapshot(db: Connection, key: str, seq: int) -> Folded | None:
         snapshot = decode_snapshot(data)
         fold = None if snapshot is None else restore_fold(snapshot)
         if snapshot is not None and fold is not None:
-            return Folded(key, fold, Mark(version, chain_hash), snapshot.head.size, 0, len(data))
+            return CachedFold(
+                key, fold, Mark(version, chain_hash), snapshot.head.size, 0, len(data)
+            )
     return None
 
 
-def _header(db: Connection, key: str) -> ThreadCreated:
-    for record, _ in _records_between(db, key, 0, 1):
-        return header_of(record)
-    raise base_is_missing()
+def _read_header(db: Connection, key: str) -> ThreadCreated:
+    for record, _ in _read_records(db, key, 0, 1):
+        return decode_header(record)
+    raise make_missing_base_refusal()
 
 
-def header_of(first: Record) -> ThreadCreated:
+def decode_header(first: Record) -> ThreadCreated:
     """What record 1 says.
 
     Raises:
@@ -374,21 +380,21 @@ def header_of(first: Record) -> ThreadCreated:
     try:
         header = decode_entry(first.event)
     except UnknownEntryError as error:
-        raise unfoldable(1, error.message) from None
+        raise make_unfoldable_refusal(1, error.message) from None
     if not isinstance(header, ThreadCreated):
-        raise unfoldable(1, "it does not create a thread")
+        raise make_unfoldable_refusal(1, "it does not create a thread")
     return header
 
 
-def _records_between(
+def _read_records(
     db: Connection, key: str, after: int, through: int
 ) -> Iterator[tuple[Record, int]]:
     """Records as the database has them, each with its size as a line."""
-    for line in lines_between(db, key, after, through):
-        yield record_of(line), len(line) + 1
+    for line in read_lines(db, key, after, through):
+        yield decode_record(line), len(line) + 1
 
 
-def lines_between(db: Connection, key: str, after: int, through: int) -> Iterable[bytes]:
+def read_lines(db: Connection, key: str, after: int, through: int) -> Iterable[bytes]:
     """The lines of a thread's records, a few at a time."""
     seq = after
     while seq < through:
@@ -406,12 +412,12 @@ def lines_between(db: Connection, key: str, after: int, through: int) -> Iterabl
         seq = rows[-1].seq
 
 
-def record_of(line: bytes) -> Record:
+def decode_record(line: bytes) -> Record:
     """A record that was verified when it was taken."""
-    return _decode_record(line)
+    return _decode_line(line)
 
 
-def base_is_missing() -> Refusal:
+def make_missing_base_refusal() -> Refusal:
     """What is said of a base that is not here, is another one, or may not be seen."""
     return Refusal(
         ErrorCode.UNFOLDABLE,
@@ -420,7 +426,7 @@ def base_is_missing() -> Refusal:
     )
 
 
-def unfoldable(seq: int, why: str) -> Refusal:
+def make_unfoldable_refusal(seq: int, why: str) -> Refusal:
     """What is said of a record that this version cannot take in."""
     return Refusal(
         ErrorCode.UNFOLDABLE,

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.sql import ClauseElement
 
-_QUEUED: Final = "treadle_queued"
-_ASKED: Final = "treadle_asked"
+_QUEUED_KEY: Final = "treadle_queued"
+_ANSWERS_KEY: Final = "treadle_asked"
 
 
 class PreliminaryQuery(Struct, frozen=True):
@@ -32,61 +32,63 @@ class PreliminaryQuery(Struct, frozen=True):
     values: Mapping[str, object]
 
 
-def in_words(statement: ClauseElement, columns: Sequence[str] | None = None) -> str:
+def compile_postgresql(statement: ClauseElement, columns: Sequence[str] | None = None) -> str:
     """A statement in the words of PostgreSQL, with the places of its values; of these columns."""
     dialect = PGDialect_psycopg()  # type: ignore[no-untyped-call]
     return str(statement.compile(dialect=dialect, column_keys=columns))
 
 
-def begin(connection: Connection, first: str, questions: Sequence[PreliminaryQuery]) -> None:
+def begin_transaction(
+    connection: Connection, first: str, queries: Sequence[PreliminaryQuery]
+) -> None:
     """Begin a transaction with `first`, statements without values, and ask these questions."""
-    with _cursor(connection) as cursor:
-        texts = [cursor.mogrify(one.statement, one.values) for one in questions]
+    with _make_cursor(connection) as cursor:
+        texts = [cursor.mogrify(one.statement, one.values) for one in queries]
         cursor.execute("; ".join([first, *texts]).encode())
         found: dict[tuple[str, str], list[Any]] = {}
         for _ in range(first.count(";")):
             cursor.nextset()
-        for one in questions:
+        for one in queries:
             cursor.nextset()
             found[one.name, one.of] = cursor.fetchall()
-    connection.info[_ASKED] = found
+    connection.info[_ANSWERS_KEY] = found
 
 
-def answer(connection: Connection, name: str, of: str) -> list[Any] | None:
+def pop_query_rows(connection: Connection, name: str, key: str) -> list[Any] | None:
     """The rows that a question got as the transaction began, once; `None` if it was not asked."""
-    asked: dict[tuple[str, str], list[Any]] = connection.info.get(_ASKED, {})
-    return asked.pop((name, of), None)
+    asked: dict[tuple[str, str], list[Any]] = connection.info.get(_ANSWERS_KEY, {})
+    return asked.pop((name, key), None)
 
 
 def insert_later(
     connection: Connection, into: str, places: str, rows: Sequence[Mapping[str, object]]
 ) -> None:
     """Insert rows with what the transaction sends next: `into` names columns, `places` values."""
-    with _cursor(connection) as cursor:
+    with _make_cursor(connection) as cursor:
         values = ", ".join(cursor.mogrify(places, row) for row in rows)
-    _queue(connection, f"INSERT INTO {into} VALUES {values}")  # noqa: S608  ours; values quoted
+    _queue_statement(connection, f"INSERT INTO {into} VALUES {values}")  # noqa: S608  ours; values quoted
 
 
 def execute_later(connection: Connection, statement: str, values: Mapping[str, object]) -> None:
     """Execute a statement, which answers nothing, with what the transaction sends next."""
-    with _cursor(connection) as cursor:
-        _queue(connection, cursor.mogrify(statement, values))
+    with _make_cursor(connection) as cursor:
+        _queue_statement(connection, cursor.mogrify(statement, values))
 
 
 def send_queued(connection: Connection) -> None:
     """Send what was to be sent later, if there is something."""
-    if queued := connection.info.pop(_QUEUED, None):
-        with _cursor(connection) as cursor:
+    if queued := connection.info.pop(_QUEUED_KEY, None):
+        with _make_cursor(connection) as cursor:
             cursor.execute("; ".join(queued).encode())
 
 
-def forget(connection: Connection) -> None:
+def clear_state(connection: Connection) -> None:
     """The transaction is over: nothing of it is left for the next one of this connection."""
-    connection.info.pop(_QUEUED, None)
-    connection.info.pop(_ASKED, None)
+    connection.info.pop(_QUEUED_KEY, None)
+    connection.info.pop(_ANSWERS_KEY, None)
 
 
-def commit_with(connection: Connection, statement: str, values: Mapping[str, object]) -> Any:
+def execute_and_commit(connection: Connection, statement: str, values: Mapping[str, object]) -> Any:
     """Execute the last statement of a transaction of PostgreSQL and commit it, all at once.
 
     What the statement locks is given back as soon as it can be: no round trip and no flush of the
@@ -98,8 +100,8 @@ def commit_with(connection: Connection, statement: str, values: Mapping[str, obj
     Returns:
         The only row that the statement gives.
     """
-    queued = connection.info.pop(_QUEUED, [])
-    with _cursor(connection) as cursor:
+    queued = connection.info.pop(_QUEUED_KEY, [])
+    with _make_cursor(connection) as cursor:
         texts = [
             "SET LOCAL synchronous_commit = off",
             *queued,
@@ -113,11 +115,11 @@ def commit_with(connection: Connection, statement: str, values: Mapping[str, obj
         return cursor.fetchone()
 
 
-def _queue(connection: Connection, text: str) -> None:
-    connection.info.setdefault(_QUEUED, []).append(text)
+def _queue_statement(connection: Connection, text: str) -> None:
+    connection.info.setdefault(_QUEUED_KEY, []).append(text)
 
 
-def _cursor(connection: Connection) -> ClientCursor[Any]:
+def _make_cursor(connection: Connection) -> ClientCursor[Any]:
     """The one kind of cursor that sends several statements as one."""
     raw: Any = connection.connection.dbapi_connection
     return ClientCursor(raw, row_factory=namedtuple_row)

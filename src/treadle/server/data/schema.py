@@ -31,7 +31,7 @@ metadata: Final = MetaData(
     }
 )
 
-Plain: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+BytewiseText: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 """Text that is compared and sorted by its bytes on both."""
 
 Number: Final = BigInteger().with_variant(Integer(), "sqlite")
@@ -41,21 +41,21 @@ organizations: Final = Table(
     "organizations",
     metadata,
     Column("id", Number, primary_key=True),
-    Column("name", Plain, nullable=False, unique=True),
-    Column("created_at", Plain, nullable=False),
+    Column("name", BytewiseText, nullable=False, unique=True),
+    Column("created_at", BytewiseText, nullable=False),
 )
 
 users: Final = Table(
     "users",
     metadata,
     Column("id", Number, primary_key=True),
-    Column("name", Plain, nullable=False, unique=True),
+    Column("name", BytewiseText, nullable=False, unique=True),
     Column("organization_id", ForeignKey("organizations.id"), nullable=False, index=True),
-    Column("role", Plain, nullable=False),
+    Column("role", BytewiseText, nullable=False),
     Column("is_admin", Boolean, nullable=False),
     Column("is_support", Boolean, nullable=False),
-    Column("created_at", Plain, nullable=False),
-    Column("disabled_at", Plain),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("disabled_at", BytewiseText),
 )
 
 tokens: Final = Table(
@@ -63,20 +63,20 @@ tokens: Final = Table(
     metadata,
     Column("id", Number, primary_key=True),
     Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
-    Column("name", Plain, nullable=False),
-    Column("hash", Plain, nullable=False, unique=True),
-    Column("created_at", Plain, nullable=False),
-    Column("expires_at", Plain),
-    Column("revoked_at", Plain),
-    Column("last_used_at", Plain),
+    Column("name", BytewiseText, nullable=False),
+    Column("hash", BytewiseText, nullable=False, unique=True),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("expires_at", BytewiseText),
+    Column("revoked_at", BytewiseText),
+    Column("last_used_at", BytewiseText),
 )
 
 repos: Final = Table(
     "repos",
     metadata,
     Column("id", Number, primary_key=True),
-    Column("slug", Plain, nullable=False, unique=True),
-    Column("created_at", Plain, nullable=False),
+    Column("slug", BytewiseText, nullable=False, unique=True),
+    Column("created_at", BytewiseText, nullable=False),
 )
 
 threads: Final = Table(
@@ -84,45 +84,45 @@ threads: Final = Table(
     metadata,
     # What other tables name it by, where they say `thread_id`: its id, or `id@owner` for those who
     # came later with an id that somebody else had used.
-    Column("key", Plain, primary_key=True),
+    Column("key", BytewiseText, primary_key=True),
     # What its owner has named it. Others may have a thread of the same id: ids stand in commits.
-    Column("id", Plain, nullable=False),
+    Column("id", BytewiseText, nullable=False),
     Column("owner_id", ForeignKey("users.id"), nullable=False),
     Column("organization_id", ForeignKey("organizations.id"), nullable=False),
     # `records` or `document`: which of the two is the truth of this thread.
-    Column("kind", Plain, nullable=False),
+    Column("kind", BytewiseText, nullable=False),
     Column("version", Number, nullable=False),
-    Column("hash", Plain, nullable=False),
+    Column("hash", BytewiseText, nullable=False),
     Column("change", Number, nullable=False),
-    Column("created_at", Plain, nullable=False),
-    Column("updated_at", Plain, nullable=False),
-    Column("last_activity_at", Plain, nullable=False),
-    Column("deleted_at", Plain),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("updated_at", BytewiseText, nullable=False),
+    Column("last_activity_at", BytewiseText, nullable=False),
+    Column("deleted_at", BytewiseText),
     # What was said in it is gone; the row says only that the id was this owner's.
-    Column("purged_at", Plain),
-    Column("visibility", Plain, nullable=False),
+    Column("purged_at", BytewiseText),
+    Column("visibility", BytewiseText, nullable=False),
     Column("is_shared_with_support", Boolean, nullable=False),
-    Column("title", Plain),
-    Column("tags", Plain, nullable=False),
+    Column("title", BytewiseText),
+    Column("tags", BytewiseText, nullable=False),
     Column("is_pinned", Boolean, nullable=False),
-    Column("machine", Plain, nullable=False),
-    Column("agent_state_kind", Plain, nullable=False),
+    Column("machine", BytewiseText, nullable=False),
+    Column("agent_state_kind", BytewiseText, nullable=False),
     Column("message_count", Number, nullable=False),
-    Column("workspace_root", Plain),
-    Column("provider", Plain),
-    Column("model", Plain),
-    Column("treadle_version", Plain),
-    Column("parent", Plain),
-    Column("forked_from", Plain),
+    Column("workspace_root", BytewiseText),
+    Column("provider", BytewiseText),
+    Column("model", BytewiseText),
+    Column("treadle_version", BytewiseText),
+    Column("parent", BytewiseText),
+    Column("forked_from", BytewiseText),
     Column("repo_id", ForeignKey("repos.id"), index=True),
-    Column("git_branch", Plain),
-    Column("git_initial_branch", Plain),
-    Column("git_initial_commit_sha", Plain, index=True),
-    Column("git_current_commit_sha", Plain, index=True),
+    Column("git_branch", BytewiseText),
+    Column("git_initial_branch", BytewiseText),
+    Column("git_initial_commit_sha", BytewiseText, index=True),
+    Column("git_current_commit_sha", BytewiseText, index=True),
     Column("git_start_dirty", Boolean),
     Column("git_end_dirty", Boolean),
     # The `ThreadSummary` as JSON: what lists show.
-    Column("summary", Plain, nullable=False),
+    Column("summary", BytewiseText, nullable=False),
     Index(None, "id"),
     Index(None, "owner_id", "id", unique=True),
     Index(None, "owner_id", "change"),
@@ -137,10 +137,10 @@ records: Final = Table(
     metadata,
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
     Column("seq", Number, primary_key=True, autoincrement=False),
-    Column("hash", Plain, nullable=False),
-    Column("at", Plain, nullable=False),
+    Column("hash", BytewiseText, nullable=False),
+    Column("at", BytewiseText, nullable=False),
     # The line of the journal, byte for byte, without its LF.
-    Column("line", Plain, nullable=False),
+    Column("line", BytewiseText, nullable=False),
 )
 
 documents: Final = Table(
@@ -149,15 +149,15 @@ documents: Final = Table(
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
     Column("version", Number, primary_key=True, autoincrement=False),
     # Of a thread of records a snapshot, as a cache; of a document thread each version, as sent.
-    Column("hash", Plain, nullable=False),
-    Column("body", Plain, nullable=False),
+    Column("hash", BytewiseText, nullable=False),
+    Column("body", BytewiseText, nullable=False),
 )
 
 blobs: Final = Table(
     "blobs",
     metadata,
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
-    Column("sha256", Plain, primary_key=True),
+    Column("sha256", BytewiseText, primary_key=True),
     Column("size", Number, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -166,13 +166,13 @@ thread_commits: Final = Table(
     "thread_commits",
     metadata,
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
-    Column("commit_sha", Plain, primary_key=True, index=True),
+    Column("commit_sha", BytewiseText, primary_key=True, index=True),
     Column("repo_id", ForeignKey("repos.id"), index=True),
-    Column("branch", Plain),
+    Column("branch", BytewiseText),
     Column("is_dirty", Boolean, nullable=False),
     Column("is_initial", Boolean, nullable=False),
     Column("is_final", Boolean, nullable=False),
-    Column("observed_at", Plain, nullable=False),
+    Column("observed_at", BytewiseText, nullable=False),
 )
 
 shares: Final = Table(
@@ -180,11 +180,11 @@ shares: Final = Table(
     metadata,
     Column("id", Number, primary_key=True),
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), nullable=False, index=True),
-    Column("hash", Plain, nullable=False, unique=True),
+    Column("hash", BytewiseText, nullable=False, unique=True),
     Column("created_by", ForeignKey("users.id"), nullable=False),
-    Column("created_at", Plain, nullable=False),
-    Column("expires_at", Plain, nullable=False),
-    Column("revoked_at", Plain),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("expires_at", BytewiseText, nullable=False),
+    Column("revoked_at", BytewiseText),
 )
 
 support_access: Final = Table(
@@ -193,23 +193,23 @@ support_access: Final = Table(
     Column("id", Number, primary_key=True),
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), nullable=False, index=True),
     Column("requested_by", ForeignKey("users.id")),
-    Column("requested_at", Plain),
+    Column("requested_at", BytewiseText),
     Column("approved_by", ForeignKey("users.id")),
-    Column("approved_at", Plain),
-    Column("expires_at", Plain),
-    Column("revoked_at", Plain),
+    Column("approved_at", BytewiseText),
+    Column("expires_at", BytewiseText),
+    Column("revoked_at", BytewiseText),
 )
 
 audit: Final = Table(
     "audit",
     metadata,
     Column("id", Number, primary_key=True),
-    Column("at", Plain, nullable=False),
+    Column("at", BytewiseText, nullable=False),
     Column("actor_id", ForeignKey("users.id")),
-    Column("action", Plain, nullable=False),
+    Column("action", BytewiseText, nullable=False),
     # No foreign key: what was done to a thread outlives it.
-    Column("thread_id", Plain, index=True),
-    Column("detail", Plain, nullable=False),
+    Column("thread_id", BytewiseText, index=True),
+    Column("detail", BytewiseText, nullable=False),
 )
 
 counters: Final = Table(
@@ -217,7 +217,7 @@ counters: Final = Table(
     metadata,
     # One row, `change`. Taking its next value locks it until the commit, so that changes become
     # visible in the order of their numbers: who has seen number n has seen all before it.
-    Column("name", Plain, primary_key=True),
+    Column("name", BytewiseText, primary_key=True),
     Column("value", Number, nullable=False),
 )
 
@@ -225,10 +225,10 @@ changes: Final = Table(
     "changes",
     metadata,
     Column("change", Number, primary_key=True, autoincrement=False),
-    Column("thread_id", Plain, nullable=False, index=True),
+    Column("thread_id", BytewiseText, nullable=False, index=True),
     Column("version", Number, nullable=False),
-    Column("hash", Plain, nullable=False),
+    Column("hash", BytewiseText, nullable=False),
     # `records`, `document`, `deleted`, `restored`, `visibility`, `purged`, `rewritten`.
-    Column("kind", Plain, nullable=False),
-    Column("at", Plain, nullable=False),
+    Column("kind", BytewiseText, nullable=False),
+    Column("at", BytewiseText, nullable=False),
 )

@@ -13,17 +13,17 @@ from sqlalchemy import Connection, inspect
 
 from treadle.errors import ConfigError
 
-_LOCK: Final = 0x74726561646C65
+_LOCK_NUMBER: Final = 0x74726561646C65
 """The number that processes lock in PostgreSQL while they migrate."""
 
 
-def state_of(connection: Connection) -> Literal["empty", "older", "current"]:
+def get_schema_state(connection: Connection) -> Literal["empty", "older", "current"]:
     """What the tables are to this version.
 
     Raises:
         ConfigError: a newer Treadle has made them, or another program.
     """
-    scripts = ScriptDirectory.from_config(_config(connection))
+    scripts = ScriptDirectory.from_config(_make_config(connection))
     found = MigrationContext.configure(connection).get_current_heads()
     newest = scripts.get_current_head()
     if found == (newest,):
@@ -54,16 +54,16 @@ def migrate(connection: Connection, revision: str = "head") -> None:
         revision: that of this version, or an earlier one.
 
     Raises:
-        ConfigError: as `state_of`.
+        ConfigError: as `get_schema_state`.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
-    if state_of(connection) != "current":
-        command.upgrade(_config(connection), revision)
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})")
+    if get_schema_state(connection) != "current":
+        command.upgrade(_make_config(connection), revision)
 
 
-def _config(connection: Connection) -> Config:
+def _make_config(connection: Connection) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.set_main_option("path_separator", "os")

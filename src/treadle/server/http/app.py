@@ -14,13 +14,13 @@ from treadle.server.data.database import Database
 from treadle.server.http import openapi, request_reader, responses
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
-from treadle.server.http.request_monitor import observed
+from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
 from treadle.server.http.routes import admin, current_user, health, records, shares
 from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
-from treadle.server.problems import not_found
+from treadle.server.refusals import make_not_found_refusal
 from treadle.store.local_store import utc_now
 
 Scope = MutableMapping[str, Any]
@@ -42,7 +42,7 @@ class Application:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        document = msgspec.json.encode(openapi.document(ENDPOINTS))
+        document = msgspec.json.encode(openapi.make_openapi_document(ENDPOINTS))
         paths: dict[str, dict[str, Endpoint]] = {}
         for endpoint in ENDPOINTS:
             paths.setdefault(endpoint.path, {})[endpoint.method] = endpoint
@@ -53,22 +53,24 @@ class Application:
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
-        self._starlette.router.default = _nowhere
+        self._starlette.router.default = _refuse_unknown_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is no HTTP is not spoken here."""
         if scope["type"] == "http":
-            await observed(self._starlette.router, scope, receive, send, self.services.metrics)
+            await monitor_request(
+                self._starlette.router, scope, receive, send, self.services.metrics
+            )
         elif scope["type"] == "lifespan":
             await self._starlette(scope, receive, send)
 
     def stop(self) -> None:
         """End every stream: the server is about to stop. Other requests are answered."""
-        self.services.changes.stop()
+        self.services.change_listeners.stop()
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.services.index_later()  # what a process that died has left
+        self.services.schedule_indexing()  # what a process that died has left
         yield
         self.stop()
         await self.services.close()
@@ -87,5 +89,7 @@ def make_app(
     return Application(Services(config, database, now))
 
 
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
-    await responses.refusal(send, not_found(), is_last=request_reader.has_body(scope))
+async def _refuse_unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+    await responses.send_refusal(
+        send, make_not_found_refusal(), is_last=request_reader.has_body(scope)
+    )

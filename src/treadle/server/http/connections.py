@@ -27,14 +27,14 @@ _FRAMING_PER_BYTE: Final = 8
 """A body may come in pieces of one byte: `1 CRLF x CRLF`."""
 
 
-_VERSIONS: Final = ("1.0", "1.1")
+_HTTP_VERSIONS: Final = ("1.0", "1.1")
 
 
-class _Refused(Exception):  # noqa: N818  it is an answer, not a fault
+class _RequestRefusal(Exception):  # noqa: N818  it is an answer, not a fault
     """Ends the parsing of a request that breaks a limit."""
 
 
-class Connection(HttpToolsProtocol):
+class LimitedConnection(HttpToolsProtocol):
     """A connection with limits; `limited` makes the class for one server.
 
     A timer runs from the connection, and again from the first byte of each further request, until
@@ -44,7 +44,7 @@ class Connection(HttpToolsProtocol):
     """
 
     limits: ClassVar[ServerConfig] = ServerConfig()
-    waiting: ClassVar[dict[Connection, None]] = {}
+    waiting: ClassVar[dict[LimitedConnection, None]] = {}
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Connection(HttpToolsProtocol):
         super().on_url(url)
         if len(self.url) > self.limits.url_size_max:
             self._refusal = ErrorCode.HEADERS_TOO_LARGE
-            raise _Refused
+            raise _RequestRefusal
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header; what comes after the body is none, and is not kept."""
@@ -130,17 +130,17 @@ class Connection(HttpToolsProtocol):
             or self._header_size + len(self.url) > self.limits.header_size_max
         ):
             self._refusal = ErrorCode.HEADERS_TOO_LARGE
-            raise _Refused
+            raise _RequestRefusal
 
     def on_headers_complete(self) -> None:
         """Hand the request over."""
         self._is_in_headers = False
         self._received_size = self._body_size = 0
-        self._disarm("headers")
+        self._cancel_timer("headers")
         self.waiting.pop(self, None)
         self._check_framing()
         super().on_headers_complete()
-        self.cycle.transport = _Closing(self)  # type: ignore[assignment]
+        self.cycle.transport = _LingeringTransport(self)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body for whoever reads it."""
@@ -162,12 +162,12 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The reader is slow: give it its time."""
         super().pause_writing()
-        self._arm("write", self.limits.write_time_s, self._abort)
+        self._start_timer("write", self.limits.write_time_s, self._abort)
 
     def resume_writing(self) -> None:
         """The reader has read."""
         super().resume_writing()
-        self._disarm("write")
+        self._cancel_timer("write")
 
     def timeout_keep_alive_handler(self) -> None:
         """No next request has come."""
@@ -185,7 +185,7 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self.transport.is_closing() or self._is_lingering:
             return
-        self._arm("close", self.limits.linger_time_s, self._abort)
+        self._start_timer("close", self.limits.linger_time_s, self._abort)
         is_sending = self._is_in_headers or self._is_busy(more_body=True)
         if not is_sending or not self.transport.can_write_eof():
             self.transport.close()
@@ -217,19 +217,19 @@ class Connection(HttpToolsProtocol):
         told = [name for name, _ in self.headers]
         lengths, hosts = told.count(b"content-length"), told.count(b"host")
         if lengths > 1 or (lengths and b"transfer-encoding" in told):
-            raise _Refused
+            raise _RequestRefusal
         version = self.parser.get_http_version()
-        if version not in _VERSIONS or hosts > 1 or (version == "1.1" and not hosts):
-            raise _Refused
+        if version not in _HTTP_VERSIONS or hosts > 1 or (version == "1.1" and not hosts):
+            raise _RequestRefusal
 
     def _wait_for_headers(self) -> None:
         self._unset_keepalive_if_required()
         self._is_in_headers = True
         self.waiting.pop(self, None)
         self.waiting[self] = None
-        self._arm("headers", self.limits.header_time_s, self._time_out)
+        self._start_timer("headers", self.limits.header_time_s, self._on_headers_timeout)
 
-    def _time_out(self) -> None:
+    def _on_headers_timeout(self) -> None:
         """Headers did not come. Who has said nothing at all is told nothing."""
         if self._received_size:
             self._refuse(ErrorCode.TIMEOUT)
@@ -248,14 +248,14 @@ class Connection(HttpToolsProtocol):
                 return
             self.cycle.disconnected = self.cycle.response_complete = True
             self.cycle.message_event.set()
-        body = msgspec.json.encode(Problem(code.value, _WORDS[code]))
+        body = msgspec.json.encode(Problem(code.value, _REFUSAL_TEXTS[code]))
         more = "retry-after: 1\r\n" if code is ErrorCode.UNAVAILABLE else ""
         head = (
             f"HTTP/1.1 {code.status} {HTTPStatus(code.status).phrase}\r\n"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
             f"cache-control: no-store\r\nconnection: close\r\n{more}\r\n"
         )
-        self._disarm("headers")
+        self._cancel_timer("headers")
         self.transport.write(head.encode() + body)
         self._is_in_headers = True
         self.close()
@@ -264,17 +264,17 @@ class Connection(HttpToolsProtocol):
         self.waiting.pop(self, None)
         self.transport.abort()
 
-    def _arm(self, name: str, time_s: float, act: Any) -> None:
-        self._disarm(name)
+    def _start_timer(self, name: str, time_s: float, act: Any) -> None:
+        self._cancel_timer(name)
         self._timers[name] = self.loop.call_later(time_s, act)
 
-    def _disarm(self, name: str) -> None:
+    def _cancel_timer(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
 
-_WORDS: Final = {
+_REFUSAL_TEXTS: Final = {
     ErrorCode.BAD_REQUEST: "this is no HTTP request that is understood here",
     ErrorCode.TIMEOUT: "the headers of the request took too long to arrive",
     ErrorCode.HEADERS_TOO_LARGE: "the address or the headers of the request are too large",
@@ -282,10 +282,10 @@ _WORDS: Final = {
 }
 
 
-class _Closing:
+class _LingeringTransport:
     """The transport as an answer writes to it: closing it lets the other side read the answer."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: LimitedConnection) -> None:
         self._connection = connection
 
     def write(self, data: bytes) -> None:
@@ -301,18 +301,18 @@ class _Closing:
         self._connection.close()
 
 
-def limited(config: ServerConfig) -> type[Connection]:
+def make_connection_class(config: ServerConfig) -> type[LimitedConnection]:
     """The connections of one server: with its limits, counted by themselves."""
-    return type("Connection", (Connection,), {"limits": config, "waiting": {}})
+    return type("LimitedConnection", (LimitedConnection,), {"limits": config, "waiting": {}})
 
 
-class Loop(asyncio.SelectorEventLoop):
+class ServerEventLoop(asyncio.SelectorEventLoop):
     """An event loop whose servers give up on a TLS handshake as on headers that do not come."""
 
     handshake_time_s: ClassVar[float] = ServerConfig().header_time_s
 
-    async def create_server(self, *given: Any, **named: Any) -> asyncio.base_events.Server:
+    async def create_server(self, *args: Any, **kwargs: Any) -> asyncio.base_events.Server:
         """As the loop does it, with a limit for handshakes."""
-        if named.get("ssl") is not None:
-            named.setdefault("ssl_handshake_timeout", self.handshake_time_s)
-        return await super().create_server(*given, **named)
+        if kwargs.get("ssl") is not None:
+            kwargs.setdefault("ssl_handshake_timeout", self.handshake_time_s)
+        return await super().create_server(*args, **kwargs)

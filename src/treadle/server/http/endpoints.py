@@ -30,7 +30,7 @@ class IfMatch(Enum):
     MUST = "must"
 
 
-class Asked(Struct, frozen=True):
+class EndpointRequest(Struct, frozen=True):
     """A request that has the form its endpoint wants.
 
     Args:
@@ -77,7 +77,7 @@ class EndpointResponse(Struct, frozen=True):
     rest: Callable[[Context], EndpointResponse] | None = None
 
 
-Do: TypeAlias = Callable[[Asked], EndpointResponse]
+EndpointFunction: TypeAlias = Callable[[EndpointRequest], EndpointResponse]
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     path: str
     name: str
     about: str
-    do: Do
+    do: EndpointFunction
     is_write: bool = False
     is_open: bool = False
     body: Any = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from treadle.api.error_codes import ErrorCode
 from treadle.server.http.settings import ServerConfig
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +24,11 @@ BUCKETS_MAX: Final = 10_000
 _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
-class Disconnected(Exception):  # noqa: N818  nobody is at fault
+class ClientDisconnect(Exception):  # noqa: N818  nobody is at fault
     """The caller has gone; there is nobody to answer."""
 
 
-class Room:
+class BodyMemory:
     """How many bytes of bodies a process holds at a time, of all requests together.
 
     Args:
@@ -39,7 +39,7 @@ class Room:
     def __init__(self, size_max: int, size_max_of_one: int) -> None:
         self.free = size_max
         self._size_max_of_one = size_max_of_one
-        self._held: Counter[int | None] = Counter()
+        self._sizes_by_user: Counter[int | None] = Counter()
 
     def reserve(self, user_id: int | None, size: int) -> None:
         """Hold so many more for a user.
@@ -47,7 +47,7 @@ class Room:
         Raises:
             Refusal: there is no room; it is not held.
         """
-        if size > self.free or self._held[user_id] + size > self._size_max_of_one:
+        if size > self.free or self._sizes_by_user[user_id] + size > self._size_max_of_one:
             raise Refusal(
                 ErrorCode.UNAVAILABLE,
                 "too much is being sent at this moment",
@@ -55,32 +55,32 @@ class Room:
                 headers={"retry-after": "1"},
             )
         self.free -= size
-        self._held[user_id] += size
+        self._sizes_by_user[user_id] += size
 
     @contextmanager
-    def shared(self, user_id: int | None) -> Iterator[_Held]:
+    def open_reservation(self, user_id: int | None) -> Iterator[_BodyReservation]:
         """What one request of a user holds; free again at the end."""
-        held = _Held(self, user_id)
+        held = _BodyReservation(self, user_id)
         try:
             yield held
         finally:
             self.free += held.size
-            self._held[user_id] -= held.size
-            if not self._held[user_id]:
-                del self._held[user_id]
+            self._sizes_by_user[user_id] -= held.size
+            if not self._sizes_by_user[user_id]:
+                del self._sizes_by_user[user_id]
 
 
-class _Held:
+class _BodyReservation:
     """What one request holds of the room."""
 
-    def __init__(self, room: Room, user_id: int | None) -> None:
-        self._room = room
+    def __init__(self, memory: BodyMemory, user_id: int | None) -> None:
+        self._memory = memory
         self._user_id = user_id
         self.size = 0
 
     def add(self, size: int) -> None:
         """Hold so many more bytes."""
-        self._room.reserve(self._user_id, size)
+        self._memory.reserve(self._user_id, size)
         self.size += size
 
 
@@ -91,17 +91,21 @@ class BodyReader:
         receive: of ASGI.
         headers: of the request, names in lower case.
         config: the limits.
-        held: what is held counts there.
+        reservation: what is held counts there.
     """
 
     def __init__(
-        self, receive: Receive, headers: dict[str, str], config: ServerConfig, held: _Held
+        self,
+        receive: Receive,
+        headers: dict[str, str],
+        config: ServerConfig,
+        reservation: _BodyReservation,
     ) -> None:
         self._receive = receive
         self._config = config
-        self._held = held
-        self._packed = _gunzip(headers.get("content-encoding", ""))
-        self._told_size = _told_size(headers.get("content-length"))
+        self._reservation = reservation
+        self._decompressor = _make_decompressor(headers.get("content-encoding", ""))
+        self._content_length = _parse_content_length(headers.get("content-length"))
         self.received_size = 0
 
     async def read(self) -> bytes:
@@ -113,29 +117,29 @@ class BodyReader:
             Disconnected: the caller has gone.
         """
         limit = self._config.body_size_max
-        if self._told_size is not None and self._told_size > limit:
-            raise _too_large(limit)
+        if self._content_length is not None and self._content_length > limit:
+            raise _make_size_refusal(limit)
         body = bytearray()
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
-            message = await self._next(began)
+            message = await self._receive_piece(began)
             if message["type"] == "http.disconnect":
-                raise Disconnected
+                raise ClientDisconnect
             piece = message.get("body", b"")
             self.received_size += len(piece)
             if self.received_size > limit:
-                raise _too_large(limit)
-            unpacked = self._unpack(piece, limit - len(body))
-            self._held.add(len(unpacked))
+                raise _make_size_refusal(limit)
+            unpacked = self._decompress(piece, limit - len(body))
+            self._reservation.add(len(unpacked))
             body += unpacked
             if not message.get("more_body", False):
                 break
-        if self._packed is not None and not self._packed.eof:
-            raise _no_gzip()
+        if self._decompressor is not None and not self._decompressor.eof:
+            raise _make_gzip_refusal()
         return bytes(body)
 
-    async def _next(self, began: float) -> MutableMapping[str, Any]:
+    async def _receive_piece(self, began: float) -> MutableMapping[str, Any]:
         """The next piece. What comes at an honest pace may take longer than what drips."""
         config = self._config
         time_s = max(config.body_time_s, self.received_size / config.body_rate_min)
@@ -149,27 +153,27 @@ class BodyReader:
                 headers={"connection": "close"},
             ) from None
 
-    def _unpack(self, piece: bytes, room: int) -> bytes:
+    def _decompress(self, piece: bytes, size_max: int) -> bytes:
         """The next bytes of the body, at most one more than there is room for."""
-        if self._packed is None:
+        if self._decompressor is None:
             return piece
         try:
-            unpacked: bytes = self._packed.decompress(piece, room + 1)
+            unpacked: bytes = self._decompressor.decompress(piece, size_max + 1)
         except zlib.error:
-            raise _no_gzip() from None
-        if len(unpacked) > room:
-            raise _too_large(self._config.body_size_max)
-        if self._packed.unused_data:
-            raise _no_gzip()
+            raise _make_gzip_refusal() from None
+        if len(unpacked) > size_max:
+            raise _make_size_refusal(self._config.body_size_max)
+        if self._decompressor.unused_data:
+            raise _make_gzip_refusal()
         return unpacked
 
 
-def _told_size(text: str | None) -> int | None:
+def _parse_content_length(text: str | None) -> int | None:
     """What `Content-Length` says; the parser below lets digits through, and nothing else."""
     return int(text[:20]) if text is not None and text.isdecimal() else None
 
 
-def _gunzip(encoding: str) -> Any:
+def _make_decompressor(encoding: str) -> Any:
     """What unpacks a body; `None` for one that is not packed."""
     named = encoding.strip().lower()
     if named in ("", "identity"):
@@ -184,7 +188,7 @@ def _gunzip(encoding: str) -> Any:
     )
 
 
-def _too_large(limit: int) -> Refusal:
+def _make_size_refusal(limit: int) -> Refusal:
     return Refusal(
         ErrorCode.TOO_LARGE,
         f"the body is larger than the {limit} bytes that are taken here",
@@ -193,11 +197,11 @@ def _too_large(limit: int) -> Refusal:
     )
 
 
-def _no_gzip() -> Refusal:
+def _make_gzip_refusal() -> Refusal:
     return Refusal(ErrorCode.BAD_REQUEST, "the body is no whole gzip stream, or has bytes after it")
 
 
-class Rates:
+class RateLimiter:
     """A bucket of requests per caller, that fills again at a steady rate.
 
     A token counts for its user only when it has proved to be one: before that, and without a
@@ -217,7 +221,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._users: OrderedDict[str, int] = OrderedDict()
 
-    def user_of(self, token: str) -> int | None:
+    def find_user(self, token: str) -> int | None:
         """Whose token it has proved to be; `None` if it has not. It may be good no more."""
         return self._users.get(token)
 
@@ -239,7 +243,7 @@ class Rates:
         level, at = self._buckets.get(who, (float(self._burst), now))
         level = min(float(self._burst), level + (now - at) * self._rate)
         if level < 1:
-            self._put(who, level, now)
+            self._store_bucket(who, level, now)
             wait_s = max(1, round((1 - level) / self._rate + 0.5))
             raise Refusal(
                 ErrorCode.TOO_MANY,
@@ -247,28 +251,28 @@ class Rates:
                 hint=f"come back in {wait_s} s",
                 headers={"retry-after": str(wait_s)},
             )
-        self._put(who, level - 1, now)
+        self._store_bucket(who, level - 1, now)
         return who
 
-    def prove(self, token: str, user_id: int) -> None:
+    def confirm_token(self, token: str, user_id: int) -> None:
         """The token is this user's: from now on it counts for him."""
         self._users[token] = user_id
         self._users.move_to_end(token)
         if len(self._users) > BUCKETS_MAX:
             self._users.popitem(last=False)
 
-    def disprove(self, token: str) -> None:
+    def forget_token(self, token: str) -> None:
         """The token is none, or is one no more."""
         self._users.pop(token, None)
 
-    def _put(self, who: str, level: float, now: float) -> None:
-        self._buckets[who] = (level, now)
-        self._buckets.move_to_end(who)
+    def _store_bucket(self, caller: str, level: float, now: float) -> None:
+        self._buckets[caller] = (level, now)
+        self._buckets.move_to_end(caller)
         if len(self._buckets) > BUCKETS_MAX:
             self._buckets.popitem(last=False)
 
 
-def address_of(
+def find_client_address(
     client: tuple[str, int] | None, headers: dict[str, str], *, is_behind_proxy: bool
 ) -> str:
     """Where a request comes from. What a caller writes about itself counts for nothing.

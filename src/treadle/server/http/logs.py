@@ -15,10 +15,10 @@ import msgspec
 
 LOGGER: Final = logging.getLogger("treadle.server")
 
-_FIELDS: Final = "treadle_fields"
+_FIELDS_ATTRIBUTE: Final = "treadle_fields"
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """A record of the log as a JSON object. Of an exception it has the kind and the places."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -28,23 +28,23 @@ class JsonLines(logging.Formatter):
             "time": f"{at[:-6]}Z",
             "level": record.levelname.lower(),
             "event": record.getMessage(),
-            **getattr(record, _FIELDS, {}),
+            **getattr(record, _FIELDS_ATTRIBUTE, {}),
         }
         if record.name != LOGGER.name:
             told["logger"] = record.name
         if record.exc_info and record.exc_info[0] is not None:
             told["exception"] = record.exc_info[0].__name__
-            told["at"] = _places(record.exc_info[2])
+            told["at"] = _list_code_locations(record.exc_info[2])
         return msgspec.json.encode(told).decode()
 
 
-def set_up(level: int = logging.INFO) -> None:
+def configure_logging(level: int = logging.INFO) -> None:
     """Send all that is logged in this process to stderr, as lines of JSON.
 
     What libraries say stays away below warnings: it may quote what was sent.
     """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLogFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
@@ -53,7 +53,9 @@ def set_up(level: int = logging.INFO) -> None:
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
 
 
-def say(event: str, /, *, level: int = logging.INFO, error: Any = None, **fields: object) -> None:
+def log_event(
+    event: str, /, *, level: int = logging.INFO, error: Any = None, **fields: object
+) -> None:
     """Log an event with its fields.
 
     Args:
@@ -62,10 +64,10 @@ def say(event: str, /, *, level: int = logging.INFO, error: Any = None, **fields
         error: an exception whose kind and places are told; its text is not.
         fields: numbers, and words of this program; nothing of what was sent.
     """
-    LOGGER.log(level, event, exc_info=error, extra={_FIELDS: fields})
+    LOGGER.log(level, event, exc_info=error, extra={_FIELDS_ATTRIBUTE: fields})
 
 
-def _places(traceback: Any) -> list[str]:
+def _list_code_locations(traceback: Any) -> list[str]:
     """Where an exception came through, innermost last; its text may quote what was sent."""
     places = []
     while traceback is not None:

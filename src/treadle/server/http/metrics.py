@@ -19,7 +19,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 FOLDER_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Where the library keeps the numbers of several processes; it looks once, when it is imported."""
 
-MEDIA: Final = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _DURATIONS_S: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -63,7 +63,7 @@ class Metrics:
             ProcessCollector(registry=self.registry)
             PlatformCollector(registry=self.registry)
 
-    def text(self) -> bytes:
+    def render(self) -> bytes:
         """All of it, of all processes of the server."""
         if os.environ.get(FOLDER_VARIABLE):
             together = CollectorRegistry()
@@ -72,7 +72,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-def forget(process_id: int) -> None:
+def forget_process(process_id: int) -> None:
     """A process of the server has ended: what it had open is open no more."""
     if os.environ.get(FOLDER_VARIABLE):
         mark_process_dead(process_id)  # type: ignore[no-untyped-call]

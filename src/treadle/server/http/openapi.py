@@ -12,43 +12,43 @@ from msgspec import Struct
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.server.http.endpoints import JSON, Endpoint, IfMatch
-from treadle.server.http.request_reader import PATTERNS
+from treadle.server.http.request_reader import PATH_PATTERNS
 from treadle.version import __version__
 
-VERSION: Final = "3.1.0"
+OPENAPI_VERSION: Final = "3.1.0"
 
-_REFERENCE: Final = "#/components/schemas/{name}"
-_TAG: Final = {
+_REFERENCE_TEMPLATE: Final = "#/components/schemas/{name}"
+_ETAG_HEADER: Final = {
     "description": "Which version this is; `If-Match` and `If-None-Match` take it.",
     "schema": {"type": "string"},
 }
-_ABOUT_PATH: Final = {
+_PATH_DESCRIPTIONS: Final = {
     "thread_id": "The id of a thread; `ID@NAME` is that of the user NAME.",
     "sha256": "The SHA-256 of an output, in hex.",
     "token": "What stands at the end of a link.",
     "token_id": "The number of a token.",
     "name": "The name of a user.",
 }
-_ANY: Final[dict[str, Any]] = {"type": "object"}
+_ANY_OBJECT: Final[dict[str, Any]] = {"type": "object"}
 
 
-def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def make_openapi_document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The document, as values of JSON.
 
     Args:
         endpoints: all there are.
     """
-    types = [kind for one in endpoints for kind in _types(one)] + [Problem]
+    types = [kind for one in endpoints for kind in _list_types(one)] + [Problem]
     unique = list({repr(kind): kind for kind in types}.values())
     schemas, components = msgspec.json.schema_components(
-        unique, schema_hook=_anything, ref_template=_REFERENCE
+        unique, schema_hook=_describe_any, ref_template=_REFERENCE_TEMPLATE
     )
     named = dict(zip(map(repr, unique), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for one in endpoints:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, named, components)
+        paths.setdefault(one.path, {})[one.method.lower()] = _make_operation(one, named, components)
     return {
-        "openapi": VERSION,
+        "openapi": OPENAPI_VERSION,
         "info": {
             "title": "Treadle",
             "version": __version__,
@@ -63,27 +63,27 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _anything(_: type) -> dict[str, Any]:
+def _describe_any(_: type) -> dict[str, Any]:
     """Of what has no shape of its own (`object`, raw JSON) nothing is said."""
     return {"description": "Any JSON."}
 
 
-def _types(endpoint: Endpoint) -> list[Any]:
+def _list_types(endpoint: Endpoint) -> list[Any]:
     found = [endpoint.body, endpoint.answer, endpoint.query]
     return [kind for kind in found if kind is not None and not isinstance(kind, str)]
 
 
-def _operation(
-    endpoint: Endpoint, named: dict[str, Any], components: dict[str, Any]
+def _make_operation(
+    endpoint: Endpoint, schemas: dict[str, Any], components: dict[str, Any]
 ) -> dict[str, Any]:
     told: dict[str, Any] = {
         "operationId": endpoint.name,
         "summary": endpoint.about,
-        "parameters": [*_parameters(endpoint, components)],
-        "responses": _responses(endpoint, named),
+        "parameters": [*_make_parameters(endpoint, components)],
+        "responses": _make_responses(endpoint, schemas),
     }
     if endpoint.body is not None:
-        schema = named.get(repr(endpoint.body), _ANY if endpoint.body == JSON else {})
+        schema = schemas.get(repr(endpoint.body), _ANY_OBJECT if endpoint.body == JSON else {})
         told["requestBody"] = {
             "required": not endpoint.is_body_optional,
             "content": {endpoint.body_media: {"schema": schema} if schema else {}},
@@ -95,17 +95,17 @@ def _operation(
     return told
 
 
-def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def _make_parameters(endpoint: Endpoint, components: dict[str, Any]) -> Iterable[dict[str, Any]]:
     for name in re.findall(r"\{(\w+)\}", endpoint.path):
         yield {
             "name": name,
             "in": "path",
             "required": True,
-            "description": _ABOUT_PATH[name],
-            "schema": {"type": "string", "pattern": f"^{PATTERNS[name]}$"},
+            "description": _PATH_DESCRIPTIONS[name],
+            "schema": {"type": "string", "pattern": f"^{PATH_PATTERNS[name]}$"},
         }
     if endpoint.query is not None:
-        yield from _query_parameters(endpoint.query, components)
+        yield from _make_query_parameters(endpoint.query, components)
     if endpoint.base is not IfMatch.NONE:
         yield {
             "name": "If-Match",
@@ -116,7 +116,9 @@ def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> Iterable[dict
         }
 
 
-def _query_parameters(kind: type[Struct], components: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def _make_query_parameters(
+    kind: type[Struct], components: dict[str, Any]
+) -> Iterable[dict[str, Any]]:
     properties = components[kind.__name__]["properties"]
     for field in msgspec.structs.fields(kind):
         schema = dict(properties[field.encode_name])
@@ -130,15 +132,15 @@ def _query_parameters(kind: type[Struct], components: dict[str, Any]) -> Iterabl
         }
 
 
-def _responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, Any]:
+def _make_responses(endpoint: Endpoint, schemas: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for status in (endpoint.status, *endpoint.more_statuses):
         one: dict[str, Any] = {"description": "As asked."}
         if endpoint.answer is not None and status not in (204, 304):
-            schema = named.get(repr(endpoint.answer))
+            schema = schemas.get(repr(endpoint.answer))
             one["content"] = {endpoint.answer_media: {"schema": schema} if schema else {}}
         if endpoint.has_tag:
-            one["headers"] = {"ETag": _TAG}
+            one["headers"] = {"ETag": _ETAG_HEADER}
         told[str(status)] = one
     refusals: dict[int, list[str]] = {}
     for code in sorted(endpoint.all_codes, key=lambda code: code.value):
@@ -148,7 +150,7 @@ def _responses(endpoint: Endpoint, named: dict[str, Any]) -> dict[str, Any]:
             str(status),
             {
                 "description": f"Refused: {', '.join(codes)}.",
-                "content": {JSON: {"schema": named[repr(Problem)]}},
+                "content": {JSON: {"schema": schemas[repr(Problem)]}},
             },
         )
     return told

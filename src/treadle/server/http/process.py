@@ -22,7 +22,7 @@ from treadle.errors import ConfigError, StoreError
 from treadle.server.data.database import Database
 from treadle.server.http import logs, metrics
 from treadle.server.http.app import Application, make_app
-from treadle.server.http.connections import limited
+from treadle.server.http.connections import make_connection_class
 from treadle.server.http.settings import ServerConfig
 
 BACKLOG: Final = 2048
@@ -33,10 +33,10 @@ SHORT_LIFE_S: Final = 2.0
 SHORT_LIVES_MAX: Final = 5
 """Workers that end this soon, one after another, show a fault that starting again does not mend."""
 
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-class Start(Struct, frozen=True, kw_only=True):
+class ServerProcessOptions(Struct, frozen=True, kw_only=True):
     """How a server is started.
 
     Args:
@@ -54,7 +54,7 @@ class Start(Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_listening_socket(host: str, port: int) -> socket.socket:
     """A socket that listens; port 0 is any that is free.
 
     Raises:
@@ -87,24 +87,26 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(start: Start, listening: socket.socket, on_ready: Callable[[], None]) -> int:
+def serve(
+    options: ServerProcessOptions, listening: socket.socket, on_ready: Callable[[], None]
+) -> int:
     """Serve until a signal says to stop; gives the exit code.
 
     Args:
-        start: how.
+        options: how.
         listening: of `listen`; closed at the end.
         on_ready: called once, when requests are answered.
     """
-    logs.set_up()
+    logs.configure_logging()
     with closing(listening):
-        config = _fitting(start.config)
-        start = msgspec.structs.replace(start, config=config)
-        if start.workers == 1:
-            return _serve_here(start, listening, on_ready)
-        return _Workers(start, listening).run(on_ready)
+        config = _fit_to_file_limit(options.config)
+        options = msgspec.structs.replace(options, config=config)
+        if options.workers == 1:
+            return _run_worker(options, listening, on_ready)
+        return _WorkerPool(options, listening).run(on_ready)
 
 
-def _fitting(config: ServerConfig) -> ServerConfig:
+def _fit_to_file_limit(config: ServerConfig) -> ServerConfig:
     """As many connections as the system lets this process have files."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = config.connection_count_max + SPARE_FILES
@@ -117,39 +119,39 @@ def _fitting(config: ServerConfig) -> ServerConfig:
     return msgspec.structs.replace(config, connection_count_max=count)
 
 
-def _serve_here(
-    start: Start,
+def _run_worker(
+    options: ServerProcessOptions,
     listening: socket.socket,
     on_ready: Callable[[], None],
     lifeline: int | None = None,
 ) -> int:
-    database = Database(start.database, pool_size=start.config.worker_count + 4)
+    database = Database(options.database, pool_size=options.config.worker_count + 4)
     try:
-        application = make_app(start.config, database)
-        server = Server(settings(start, application), application, on_ready, lifeline)
+        application = make_app(options.config, database)
+        server = Server(make_uvicorn_config(options, application), application, on_ready, lifeline)
         server.run(sockets=[listening])
     finally:
         database.dispose()
     return 0 if server.started else 1
 
 
-def settings(start: Start, application: Application) -> uvicorn.Config:
+def make_uvicorn_config(options: ServerProcessOptions, application: Application) -> uvicorn.Config:
     """What uvicorn is told. What it would log of requests, the application logs without secrets."""
     return uvicorn.Config(
         application,
-        http=limited(start.config),
+        http=make_connection_class(options.config),
         ws="none",
-        loop="treadle.server.http.connections:Loop",
+        loop="treadle.server.http.connections:ServerEventLoop",
         lifespan="on",
         log_config=None,
         access_log=False,
         proxy_headers=False,
         server_header=False,
         backlog=BACKLOG,
-        timeout_keep_alive=start.config.idle_time_s,  # type: ignore[arg-type]  # it takes any
-        timeout_graceful_shutdown=start.config.stop_time_s,  # type: ignore[arg-type]
-        ssl_certfile=start.certificate or None,
-        ssl_keyfile=start.key or None,
+        timeout_keep_alive=options.config.idle_time_s,  # type: ignore[arg-type]  # it takes any
+        timeout_graceful_shutdown=options.config.stop_time_s,  # type: ignore[arg-type]
+        ssl_certfile=options.certificate or None,
+        ssl_keyfile=options.key or None,
     )
 
 
@@ -180,13 +182,13 @@ class Server(uvicorn.Server):
         """Begin to serve."""
         await super().startup(sockets=sockets)
         if self._lifeline is not None:
-            asyncio.get_running_loop().add_reader(self._lifeline, self._stop)
-        logs.say("started", process=os.getpid())
+            asyncio.get_running_loop().add_reader(self._lifeline, self._request_exit)
+        logs.log_event("started", process=os.getpid())
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, let requests end, and stop."""
-        logs.say("stopping", process=os.getpid())
+        logs.log_event("stopping", process=os.getpid())
         self._application.stop()
         if self._lifeline is not None:
             asyncio.get_running_loop().remove_reader(self._lifeline)
@@ -195,14 +197,14 @@ class Server(uvicorn.Server):
             connection.transport.abort()  # what did not end in its time
         await asyncio.sleep(0)
 
-    def _stop(self) -> None:
+    def _request_exit(self) -> None:
         self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Take the signals to stop as such; they end nothing else."""
         is_main = threading.current_thread() is threading.main_thread()
-        wanted = _STOPPING if is_main else ()  # only there signals arrive
+        wanted = _STOP_SIGNALS if is_main else ()  # only there signals arrive
         before = {one: signal.signal(one, self.handle_exit) for one in wanted}
         try:
             yield
@@ -211,102 +213,104 @@ class Server(uvicorn.Server):
                 signal.signal(one, handler)
 
 
-class _Workers:
+class _WorkerPool:
     """Processes that take connections from one socket; one that dies is replaced.
 
     They are forked before anything of the server runs, so that each has a database and an event
     loop of its own.
     """
 
-    def __init__(self, start: Start, listening: socket.socket) -> None:
-        self._start = start
+    def __init__(self, options: ServerProcessOptions, listening: socket.socket) -> None:
+        self._options = options
         self._listening = listening
-        self._born: dict[int, float] = {}
+        self._start_times: dict[int, float] = {}
         self._is_stopping = False
-        self._short_lives = 0
+        self._short_life_count = 0
         self._lifeline = os.pipe()
-        self._first: int
-        self._on_ready: Callable[[], None] = _nothing
+        self._ready_pipe: int
+        self._on_ready: Callable[[], None] = _do_nothing
 
     def run(self, on_ready: Callable[[], None]) -> int:
         """Start them, and stay until all have ended; the first that serves says so."""
-        self._first, end = os.pipe()
+        self._ready_pipe, end = os.pipe()
         os.write(end, b"1")
         os.close(end)
         self._on_ready = on_ready
-        before = {one: signal.signal(one, self._stop) for one in _STOPPING}
+        before = {one: signal.signal(one, self._stop_all) for one in _STOP_SIGNALS}
         try:
-            for _ in range(self._start.workers):
-                self._fork()
-            while self._born:
+            for _ in range(self._options.workers):
+                self._fork_worker()
+            while self._start_times:
                 pid, _ = os.waitpid(-1, 0)
-                self._ended(pid)
+                self._on_worker_exit(pid)
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
-            for end in (*self._lifeline, self._first):
+            for end in (*self._lifeline, self._ready_pipe):
                 os.close(end)
-        return 1 if self._short_lives >= SHORT_LIVES_MAX else 0
+        return 1 if self._short_life_count >= SHORT_LIVES_MAX else 0
 
-    def _fork(self) -> None:
+    def _fork_worker(self) -> None:
         """One more worker, unless they are to stop.
 
         A signal to stop waits until the worker is noted: it would not be told to stop otherwise.
         """
         sys.stdout.flush()
         sys.stderr.flush()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
         try:
             if self._is_stopping:
                 return
             pid = os.fork()
             if not pid:
-                self._work(before)
-            self._born[pid] = time.monotonic()
+                self._run_in_child(before)
+            self._start_times[pid] = time.monotonic()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def _work(self, mask: set[int | signal.Signals]) -> NoReturn:
+    def _run_in_child(self, mask: set[int | signal.Signals]) -> NoReturn:
         """Be a worker, from the fork to the end of the process."""
         code = 1
         try:
-            for one in _STOPPING:
+            for one in _STOP_SIGNALS:
                 signal.signal(one, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             os.close(self._lifeline[1])
-            code = _serve_here(self._start, self._listening, self._ready, self._lifeline[0])
+            code = _run_worker(
+                self._options, self._listening, self._on_worker_ready, self._lifeline[0]
+            )
         except BaseException as error:  # noqa: BLE001  nothing may go on as the parent would
-            logs.say("worker_failed", level=40, error=error)
+            logs.log_event("worker_failed", level=40, error=error)
         finally:
             sys.stderr.flush()
             os._exit(code)
 
-    def _ready(self) -> None:
+    def _on_worker_ready(self) -> None:
         """This worker serves. The pipe holds one byte: who gets it was the first."""
-        if os.read(self._first, 1):
+        if os.read(self._ready_pipe, 1):
             self._on_ready()
 
-    def _ended(self, pid: int) -> None:
-        born = self._born.pop(pid, None)
+    def _on_worker_exit(self, pid: int) -> None:
+        born = self._start_times.pop(pid, None)
         if born is None:
             return
-        metrics.forget(pid)
+        metrics.forget_process(pid)
         if self._is_stopping:
             return
         is_short = time.monotonic() - born < SHORT_LIFE_S
-        self._short_lives = self._short_lives + 1 if is_short else 0
-        logs.say("worker_ended", level=30, process=pid)
-        if self._short_lives >= SHORT_LIVES_MAX:
-            self._stop()
+        self._short_life_count = self._short_life_count + 1 if is_short else 0
+        logs.log_event("worker_ended", level=30, process=pid)
+        if self._short_life_count >= SHORT_LIVES_MAX:
+            self._stop_all()
         else:
-            self._fork()
+            self._fork_worker()
 
-    def _stop(self, *_: Any) -> None:
+    def _stop_all(self, *_: Any) -> None:
         self._is_stopping = True
-        for pid in list(self._born):
+        for pid in list(self._start_times):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass

@@ -10,42 +10,42 @@ from typing import Any, Final
 
 from treadle.api.error_codes import ErrorCode
 from treadle.server.http import logs, responses
-from treadle.server.http.limits import Disconnected
+from treadle.server.http.limits import ClientDisconnect
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.responses import Send
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-NOWHERE: Final = "-"
+UNKNOWN_ROUTE: Final = "-"
 """The route of what leads nowhere: paths that callers make up are not named."""
 
-METHODS: Final = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
+COUNTED_METHODS: Final = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
 """Others are counted together: callers can make up any."""
 
 
-class Seen:
+class RequestLogFields:
     """What is known of a request while it is answered, for its line in the log."""
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
-        self.route = NOWHERE
-        self.name = NOWHERE
+        self.route = UNKNOWN_ROUTE
+        self.name = UNKNOWN_ROUTE
         self.user_id: int | None = None
         self.code: ErrorCode | None = None
-        self.why: str | None = None
+        self.refusal_text: str | None = None
         self.status = 0
-        self.has_read = False
+        self.has_read_body = False
         self.body_size = 0
         self.sent_size = 0
 
     @property
-    def has_begun(self) -> bool:
+    def has_response_started(self) -> bool:
         """Whether the head of the answer is out."""
         return bool(self.status)
 
 
-async def observed(
+async def monitor_request(
     application: Application,
     scope: MutableMapping[str, Any],
     receive: Receive,
@@ -55,7 +55,7 @@ async def observed(
     """Have a request answered, and note how.
 
     Args:
-        application: answers it; finds a `Seen` in the scope under `treadle`.
+        application: answers it; finds a `RequestLogFields` in the scope under `treadle`.
         scope: of ASGI.
         receive: of ASGI.
         send: of ASGI.
@@ -64,7 +64,7 @@ async def observed(
     Raises:
         Exception: the server's fault, when it is too late to say so; the connection ends.
     """
-    seen = Seen(secrets.token_hex(8))
+    seen = RequestLogFields(secrets.token_hex(8))
     scope["treadle"] = seen
     began = time.perf_counter()
 
@@ -78,45 +78,47 @@ async def observed(
 
     try:
         await application(scope, receive, sent)
-    except Disconnected:
-        logs.say("gone", request_id=seen.request_id, route=seen.route, level=logging.DEBUG)
+    except ClientDisconnect:
+        logs.log_event("gone", request_id=seen.request_id, route=seen.route, level=logging.DEBUG)
     except Exception as error:  # whatever it is: the caller gets an answer, and the log a line
-        logs.say(
+        logs.log_event(
             "fault",
             level=logging.ERROR,
             error=error,
             request_id=seen.request_id,
             route=seen.route,
         )
-        if seen.has_begun:
+        if seen.has_response_started:
             raise
         seen.code = ErrorCode.INTERNAL
-        await responses.failure(sent, seen.request_id)
+        await responses.send_server_error(sent, seen.request_id)
     finally:
-        _note(seen, metrics, scope["method"], time.perf_counter() - began)
+        _report_request(seen, metrics, scope["method"], time.perf_counter() - began)
 
 
-def _note(seen: Seen, metrics: Metrics, method: str, time_s: float) -> None:
-    method = method if method in METHODS else "other"
-    metrics.requests.labels(method, seen.route, str(seen.status)).inc()
-    if seen.name != "changes":
-        metrics.durations.labels(method, seen.route).observe(time_s)
-    if seen.code is not None:
-        metrics.refused.labels(seen.code.value).inc()
-        if seen.code.status == 409:
+def _report_request(
+    log_fields: RequestLogFields, metrics: Metrics, method: str, time_s: float
+) -> None:
+    method = method if method in COUNTED_METHODS else "other"
+    metrics.requests.labels(method, log_fields.route, str(log_fields.status)).inc()
+    if log_fields.name != "changes":
+        metrics.durations.labels(method, log_fields.route).observe(time_s)
+    if log_fields.code is not None:
+        metrics.refused.labels(log_fields.code.value).inc()
+        if log_fields.code.status == 409:
             metrics.conflicts.inc()
-        if seen.code is ErrorCode.UNAVAILABLE:
+        if log_fields.code is ErrorCode.UNAVAILABLE:
             metrics.database_errors.inc()
-    logs.say(
+    logs.log_event(
         "request",
         method=method,
-        route=seen.route,
-        status=seen.status,
-        code=seen.code.value if seen.code is not None else None,
-        why=seen.why,
+        route=log_fields.route,
+        status=log_fields.status,
+        code=log_fields.code.value if log_fields.code is not None else None,
+        why=log_fields.refusal_text,
         duration_ms=round(time_s * 1000, 2),
-        user_id=seen.user_id,
-        request_id=seen.request_id,
-        bytes_in=seen.body_size,
-        bytes_out=seen.sent_size,
+        user_id=log_fields.user_id,
+        request_id=log_fields.request_id,
+        bytes_in=log_fields.body_size,
+        bytes_out=log_fields.sent_size,
     )

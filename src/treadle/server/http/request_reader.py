@@ -13,25 +13,29 @@ from msgspec import Struct
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark, parse_tag, parse_version
 from treadle.server.http.endpoints import Endpoint, IfMatch
-from treadle.server.http.limits import address_of
+from treadle.server.http.limits import find_client_address
 from treadle.server.http.settings import ServerConfig
-from treadle.server.problems import Refusal, not_found
-from treadle.server.threads.validation import check_json
+from treadle.server.refusals import Refusal, make_not_found_refusal
+from treadle.server.threads.json_validation import check_json
 
-ONCE: Final = frozenset(
+SINGLE_HEADERS: Final = frozenset(
     ("authorization", "content-encoding", "content-type", "if-match", "accept", "last-event-id")
 )
 """Headers that mean nothing when they stand twice."""
 
 QUERY_FIELDS_MAX: Final = 20
 
-_HOST: Final = re.compile(r"[A-Za-z0-9._\-:\[\]]{1,255}")
-_HERE: Final = re.compile(r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
-_OF_PROXIES: Final = frozenset(("forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip"))
-_TAGS: Final = re.compile(r'(?:W/)?"([^"]{0,100})"')
+_HOST_PATTERN: Final = re.compile(r"[A-Za-z0-9._\-:\[\]]{1,255}")
+_LOCAL_HOST: Final = re.compile(
+    r"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE
+)
+_PROXY_HEADERS: Final = frozenset(
+    ("forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip")
+)
+_ENTITY_TAG: Final = re.compile(r'(?:W/)?"([^"]{0,100})"')
 _CHARSETS: Final = ("", "charset=utf-8", 'charset="utf-8"')
 
-PATTERNS: Final = {
+PATH_PATTERNS: Final = {
     # Whose thread it is may stand behind the id: several people may have one of the same id.
     "thread_id": r"T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"(@[A-Za-z0-9][A-Za-z0-9._@\-]{0,99})?",
@@ -74,7 +78,7 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> RequestHead:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1").strip()
         if name not in headers:
             headers[name] = value
-        elif name in ONCE:
+        elif name in SINGLE_HEADERS:
             raise Refusal(ErrorCode.BAD_REQUEST, f"the header {name} stands twice")
         else:
             headers[name] += f", {value}"
@@ -83,9 +87,9 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> RequestHead:
     return RequestHead(
         "GET" if method == "HEAD" else method,
         headers,
-        _bearer(headers.get("authorization")),
-        address_of(client, headers, is_behind_proxy=config.is_behind_proxy),
-        _origin(scope, headers, config),
+        _parse_bearer(headers.get("authorization")),
+        find_client_address(client, headers, is_behind_proxy=config.is_behind_proxy),
+        _find_origin(scope, headers, config),
         not _is_proxied(headers, config)
         and client is not None
         and client[0] in ("127.0.0.1", "::1"),
@@ -104,21 +108,23 @@ def _is_proxied(headers: Mapping[str, str], config: ServerConfig) -> bool:
     Who asks on this machine calls it by a name of this machine; a proxy passes on another one, or
     adds a header of its own.
     """
-    is_passed_on = any(name in _OF_PROXIES or name.startswith("x-forwarded-") for name in headers)
-    is_here = _HERE.fullmatch(headers.get("host", "")) is not None
+    is_passed_on = any(
+        name in _PROXY_HEADERS or name.startswith("x-forwarded-") for name in headers
+    )
+    is_here = _LOCAL_HOST.fullmatch(headers.get("host", "")) is not None
     return config.is_behind_proxy or is_passed_on or not is_here
 
 
-def _bearer(told: str | None) -> str | None:
-    if told is None:
+def _parse_bearer(header: str | None) -> str | None:
+    if header is None:
         return None
-    scheme, _, token = told.partition(" ")
+    scheme, _, token = header.partition(" ")
     if scheme.lower() != "bearer" or not re.fullmatch(r"[\x21-\x7e]{1,500}", token.strip()):
         raise Refusal(ErrorCode.UNAUTHORIZED, "`Authorization` holds no bearer token")
     return token.strip()
 
 
-def _origin(scope: Mapping[str, Any], headers: dict[str, str], config: ServerConfig) -> str:
+def _find_origin(scope: Mapping[str, Any], headers: dict[str, str], config: ServerConfig) -> str:
     if config.base_url:
         return config.base_url.rstrip("/")
     scheme, host = scope.get("scheme", "http"), headers.get("host", "")
@@ -126,7 +132,7 @@ def _origin(scope: Mapping[str, Any], headers: dict[str, str], config: ServerCon
         told = headers.get("x-forwarded-proto", scheme)
         scheme = told if told in ("http", "https") else scheme
         host = headers.get("x-forwarded-host", host)
-    return f"{scheme}://{host if _HOST.fullmatch(host) else 'localhost'}"
+    return f"{scheme}://{host if _HOST_PATTERN.fullmatch(host) else 'localhost'}"
 
 
 def check_path(values: Mapping[str, Any]) -> dict[str, str]:
@@ -136,8 +142,8 @@ def check_path(values: Mapping[str, Any]) -> dict[str, str]:
         Refusal: one of them names nothing that there could be.
     """
     for name, value in values.items():
-        if not re.fullmatch(PATTERNS[name], value, re.ASCII):
-            raise not_found()
+        if not re.fullmatch(PATH_PATTERNS[name], value, re.ASCII):
+            raise make_not_found_refusal()
     return dict(values)
 
 
@@ -180,7 +186,7 @@ def read_query(raw: bytes, kind: type[Struct] | None) -> Any:
         raise Refusal(ErrorCode.BAD_REQUEST, f"what stands behind the `?`: {error}") from None
 
 
-def read_base(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | None:
+def read_if_match(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | None:
     """The place that `If-Match` names.
 
     Raises:
@@ -201,13 +207,13 @@ def read_base(endpoint: Endpoint, headers: Mapping[str, str]) -> Mark | int | No
     return found
 
 
-def read_known(headers: Mapping[str, str]) -> frozenset[str]:
+def read_if_none_match(headers: Mapping[str, str]) -> frozenset[str]:
     """The tags that `If-None-Match` names, without quotes; `*` stands for any."""
     told = headers.get("if-none-match", "")
-    return frozenset(("*",)) if told.strip() == "*" else frozenset(_TAGS.findall(told))
+    return frozenset(("*",)) if told.strip() == "*" else frozenset(_ENTITY_TAG.findall(told))
 
 
-def check_media(endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+def check_content_type(endpoint: Endpoint, headers: Mapping[str, str]) -> None:
     """Whether the body says that it is what the endpoint takes.
 
     Raises:
@@ -244,7 +250,7 @@ def read_body(endpoint: Endpoint, body: bytes) -> Any:
         raise Refusal(ErrorCode.BAD_REQUEST, f"the body is not what is expected: {error}") from None
 
 
-def last_event(headers: Mapping[str, str]) -> int | None:
+def read_last_event_id(headers: Mapping[str, str]) -> int | None:
     """The change that `Last-Event-ID` names; `None` without it.
 
     Raises:

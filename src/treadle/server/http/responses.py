@@ -10,14 +10,14 @@ import msgspec
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
 from treadle.server.http.endpoints import HTML, JSON
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 PIECE_SIZE: Final = 64 * 1024
 """What is given to a connection at a time: a reader is timed by piece, however long the answer."""
 
-ALWAYS: Final = {
+DEFAULT_HEADERS: Final = {
     "cache-control": "no-store",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
@@ -25,70 +25,72 @@ ALWAYS: Final = {
 }
 """What is said here is for who asked: not for caches, frames, search engines, other sites."""
 
-POLICY: Final = (
+CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; sandbox allow-popups"
 )
 """A page of a thread shows foreign text: nothing in it is run, loaded, sent or framed."""
 
 
-async def start(send: Send, status: int, media: str, headers: dict[str, str]) -> None:
+async def send_head(send: Send, status: int, media: str, headers: dict[str, str]) -> None:
     """Send the head of an answer."""
-    told = {**ALWAYS, **{name.lower(): value for name, value in headers.items()}}
+    told = {**DEFAULT_HEADERS, **{name.lower(): value for name, value in headers.items()}}
     if media:
         told["content-type"] = f"{media}; charset=utf-8" if media == HTML else media
     if media == HTML:
-        told["content-security-policy"] = POLICY
+        told["content-security-policy"] = CONTENT_SECURITY_POLICY
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
 
 
-async def body(send: Send, data: bytes, *, is_last: bool) -> None:
+async def send_body(send: Send, data: bytes, *, is_last: bool) -> None:
     """Send a part of the body."""
-    for piece in _pieces(data):
+    for piece in _split_pieces(data):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     if is_last:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def whole(
+async def send_response(
     send: Send, status: int, media: str, data: bytes, headers: dict[str, str] | None = None
 ) -> None:
     """Send a whole answer."""
     told = {**(headers or {})}
     if status not in (204, 304):
         told["content-length"] = str(len(data))
-    await start(send, status, media, told)
-    await body(send, data, is_last=True)
+    await send_head(send, status, media, told)
+    await send_body(send, data, is_last=True)
 
 
-async def refusal(send: Send, why: Refusal, *, is_last: bool = False) -> None:
+async def send_refusal(send: Send, refusal: Refusal, *, is_last: bool = False) -> None:
     """Say no.
 
     Args:
         send: of ASGI.
-        why: what is said.
+        refusal: what is said.
         is_last: whether the connection ends with it, because what was sent was not read to its end.
     """
-    headers = why.headers
-    if why.code is ErrorCode.UNAUTHORIZED:
+    headers = refusal.headers
+    if refusal.code is ErrorCode.UNAUTHORIZED:
         headers = {"www-authenticate": "Bearer", **headers}
     if is_last:
         headers = {**headers, "connection": "close"}
-    await whole(send, why.code.status, JSON, msgspec.json.encode(why.problem), headers)
+    await send_response(
+        send, refusal.code.status, JSON, msgspec.json.encode(refusal.problem), headers
+    )
 
 
-async def failure(send: Send, request_id: str) -> None:
+async def send_server_error(send: Send, request_id: str) -> None:
     """Say that the server has a fault, and nothing about it."""
     problem = Problem(
         ErrorCode.INTERNAL.value,
         "the server has a fault; it is in its log",
         f"give this to who runs it: {request_id}",
     )
-    await whole(send, ErrorCode.INTERNAL.status, JSON, msgspec.json.encode(problem))
+    await send_response(send, ErrorCode.INTERNAL.status, JSON, msgspec.json.encode(problem))
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def _split_pieces(data: bytes) -> Iterator[bytes]:
     view = memoryview(data)
     for start_at in range(0, len(data), PIECE_SIZE):
         yield bytes(view[start_at : start_at + PIECE_SIZE])

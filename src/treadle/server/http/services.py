@@ -15,25 +15,25 @@ from sqlalchemy import Connection, text
 from treadle.api.error_codes import ErrorCode
 from treadle.server import search
 from treadle.server.accounts import tokens
-from treadle.server.context import ANYBODY, Context
+from treadle.server.context import ANONYMOUS, Context
 from treadle.server.data.database import Database
 from treadle.server.data.round_trips import PreliminaryQuery
 from treadle.server.http import logs
-from treadle.server.http.limits import Rates, Room
+from treadle.server.http.change_stream import ChangeListeners
+from treadle.server.http.limits import BodyMemory, RateLimiter
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.settings import ServerConfig
-from treadle.server.http.stream import ChangeListeners
-from treadle.server.problems import Refusal, unauthorized
-from treadle.server.threads import news
-from treadle.server.threads.feed import newest_change
-from treadle.server.threads.news import News
+from treadle.server.refusals import Refusal, make_unauthorized_refusal
+from treadle.server.threads import listener_updates
+from treadle.server.threads.change_feed import find_newest_change
+from treadle.server.threads.listener_updates import ListenerUpdate
 
 Result = TypeVar("Result")
 
-SELDOM_MAX: Final = 2
+HEALTH_THREADS_MAX: Final = 2
 """Threads kept for health, which must not wait behind requests."""
 
-LOOKS_MAX: Final = 4
+LISTENER_THREADS_MAX: Final = 4
 """Threads kept for looks at what is new: listeners and requests do not wait for each other."""
 
 INDEX_GATHER_S: Final = 0.05
@@ -47,7 +47,7 @@ INDEX_STEP_S: Final = 1.0
 
 INDEX_POLL_S: Final = 0.02
 
-ROOM_SHARES: Final = 4
+BODY_MEMORY_SHARES: Final = 4
 """Users that it takes to fill the room for bodies."""
 
 
@@ -65,41 +65,41 @@ class Services:
         self.database = database
         self.now = now
         self.metrics = Metrics()
-        self.changes = ChangeListeners(config, self._news)
-        self.room = Room(config.body_room_max, _room_of_one(config))
-        self.rates = Rates(config.rate, config.burst, time.monotonic)
-        self.uses = tokens.Uses()
+        self.change_listeners = ChangeListeners(config, self._read_update)
+        self.body_memory = BodyMemory(config.body_room_max, _user_memory_max(config))
+        self.rate_limiter = RateLimiter(config.rate, config.burst, time.monotonic)
+        self.token_uses = tokens.TokenUses()
         self.has_failed_to_write = False
         """The database refused the last write: its disk may be full, while it can still be read."""
-        self._readers = CapacityLimiter(config.worker_count)
-        self._writers = CapacityLimiter(config.worker_count)
-        self._later: set[asyncio.Task[None]] = set()
-        self._indexing: asyncio.Task[None] | None = None
+        self._read_limiter = CapacityLimiter(config.worker_count)
+        self._write_limiter = CapacityLimiter(config.worker_count)
+        self._background_tasks: set[asyncio.Task[None]] = set()
+        self._index_task: asyncio.Task[None] | None = None
         self._has_more_to_index = False
-        self._indexers = CapacityLimiter(1)
-        self._seldom = CapacityLimiter(SELDOM_MAX)
-        self._looks = CapacityLimiter(LOOKS_MAX)
+        self._index_limiter = CapacityLimiter(1)
+        self._health_limiter = CapacityLimiter(HEALTH_THREADS_MAX)
+        self._listener_limiter = CapacityLimiter(LISTENER_THREADS_MAX)
 
-    async def work(
+    async def run_transaction(
         self,
-        do: Callable[[Connection], Result],
+        function: Callable[[Connection], Result],
         *,
         is_write: bool,
         wait_s: float | None = None,
-        questions: Sequence[PreliminaryQuery] = (),
+        queries: Sequence[PreliminaryQuery] = (),
     ) -> Result:
         """One transaction, in a thread. Writers wait for each other, and no reader for them.
 
         Args:
-            do: what is done.
+            function: what is done.
             is_write: whether it writes.
             wait_s: as `Database.run` has it.
-            questions: the same.
+            queries: the same.
 
         Raises:
-            Refusal: too many wait already; or what `do` raises.
+            Refusal: too many wait already; or what `function` raises.
         """
-        limiter = self._writers if is_write else self._readers
+        limiter = self._write_limiter if is_write else self._read_limiter
         if limiter.statistics().tasks_waiting >= self.config.queue_max:
             raise Refusal(
                 ErrorCode.UNAVAILABLE,
@@ -110,7 +110,7 @@ class Services:
         try:
             found = await to_thread.run_sync(
                 lambda: self.database.run(
-                    do, is_write=is_write, wait_s=wait_s, questions=questions
+                    function, is_write=is_write, wait_s=wait_s, queries=queries
                 ),
                 limiter=limiter,
             )
@@ -133,92 +133,96 @@ class Services:
         self.database.run(lambda db: db.execute(same), is_write=True)
         self.has_failed_to_write = False
 
-    def later(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Do what no answer waits for; it ends with the process at the latest."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._later.add(task)  # the loop alone does not keep it
-        task.add_done_callback(self._later.discard)
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._background_tasks.add(task)  # the loop alone does not keep it
+        task.add_done_callback(self._background_tasks.discard)
 
-    def index_later(self) -> None:
+    def schedule_indexing(self) -> None:
         """Have the search take in what was pushed; no answer waits for it."""
-        if self._indexing is None or self._indexing.done():
-            self._indexing = asyncio.get_running_loop().create_task(self._index())
+        if self._index_task is None or self._index_task.done():
+            self._index_task = asyncio.get_running_loop().create_task(self._index_in_background())
         else:
             self._has_more_to_index = True
 
-    async def index_now(self) -> None:
+    async def index_until_current(self) -> None:
         """Have the search take in what was pushed up to now; a great backlog only in part."""
-        through = await self.read_for_listeners(search.newest_pending)
+        through = await self.read_for_listeners(search.find_newest_pending)
         until_s = time.monotonic() + INDEX_WAIT_S
-        while through and await self.read_for_listeners(lambda db: search.is_pending(db, through)):
-            state = await self._index_some()
+        while through and await self.read_for_listeners(
+            lambda db: search.has_pending_through(db, through)
+        ):
+            state = await self._index_step()
             if state == "failed" or time.monotonic() > until_s:
                 return
             if state == "idle":  # another process is at it
                 await asyncio.sleep(INDEX_POLL_S)
 
-    async def _index(self) -> None:
+    async def _index_in_background(self) -> None:
         self._has_more_to_index = True
         while self._has_more_to_index:
             self._has_more_to_index = False
             await asyncio.sleep(INDEX_GATHER_S)
-            while await self._index_some() == "done":
+            while await self._index_step() == "done":
                 pass
 
-    async def _index_some(self) -> Literal["done", "idle", "failed"]:
+    async def _index_step(self) -> Literal["done", "idle", "failed"]:
         """One step; after one that failed all is pending still, for the next push or search."""
-        work, wait_s = search.index_some, INDEX_STEP_S
+        work, wait_s = search.index_oldest_pending, INDEX_STEP_S
         try:
             has_done = await to_thread.run_sync(
                 lambda: self.database.run(work, is_write=True, wait_s=wait_s),
-                limiter=self._indexers,
+                limiter=self._index_limiter,
             )
         except Refusal:
             return "failed"  # the disk is full, or a writer does not end
         except Exception as error:  # noqa: BLE001  it is in the log; searching goes on
-            logs.say("index_failed", level=logging.ERROR, error=error)
+            logs.log_event("index_failed", level=logging.ERROR, error=error)
             return "failed"
         return "done" if has_done else "idle"
 
     async def close(self) -> None:
         """End what goes on behind the answers."""
-        if self._indexing is not None:
-            self._indexing.cancel()
+        if self._index_task is not None:
+            self._index_task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._indexing
+                await self._index_task
 
-    async def seldom(self, do: Callable[[], Result]) -> Result:
+    async def run_health_check(self, function: Callable[[], Result]) -> Result:
         """Run what must not wait behind requests, in a thread; who gives up on it leaves it."""
-        return await to_thread.run_sync(do, limiter=self._seldom, abandon_on_cancel=True)
+        return await to_thread.run_sync(
+            function, limiter=self._health_limiter, abandon_on_cancel=True
+        )
 
-    async def read_for_listeners(self, do: Callable[[Connection], Result]) -> Result:
+    async def read_for_listeners(self, function: Callable[[Connection], Result]) -> Result:
         """One transaction that reads what is new for listeners, in a thread of theirs."""
         return await to_thread.run_sync(
-            lambda: self.database.run(do, is_write=False), limiter=self._looks
+            lambda: self.database.run(function, is_write=False), limiter=self._listener_limiter
         )
 
-    def newest(self, db: Connection) -> int:
+    def find_newest_change(self, db: Connection) -> int:
         """The number of the newest change; answers only if the database works."""
-        return newest_change(Context(db, ANYBODY, self.now()))
+        return find_newest_change(Context(db, ANONYMOUS, self.now()))
 
-    async def _news(self, after: int | None, token_ids: Collection[int]) -> News:
+    async def _read_update(self, after: int | None, token_ids: Collection[int]) -> ListenerUpdate:
         return await self.read_for_listeners(
-            lambda db: news.read_news(db, self.now(), after, token_ids)
+            lambda db: listener_updates.read_listener_update(db, self.now(), after, token_ids)
         )
 
-    def context(self, db: Connection, bearer: str | None, *, is_open: bool = False) -> Context:
+    def make_context(self, db: Connection, bearer: str | None, *, is_open: bool = False) -> Context:
         """Who asks, as this transaction sees it.
 
         Raises:
             Refusal: the token is none, or none was brought where one is needed.
         """
         now = self.now()
-        caller = tokens.identify(db, bearer, now)
+        caller = tokens.identify_caller(db, bearer, now)
         if caller.user_id is None and not is_open:
-            raise unauthorized()
+            raise make_unauthorized_refusal()
         return Context(db, caller, now)
 
 
-def _room_of_one(config: ServerConfig) -> int:
+def _user_memory_max(config: ServerConfig) -> int:
     """What one user may fill of the room for bodies: a part of it, but one body always fits."""
-    return max(config.body_size_max, config.body_room_max // ROOM_SHARES)
+    return max(config.body_size_max, config.body_room_max // BODY_MEMORY_SHARES)

@@ -6,17 +6,22 @@ only keeps lists of words and says which rows hold some of them.
 
 from __future__ import annotations
 
-from treadle.server.search.pending_texts import index_later, index_some, is_pending, newest_pending
-from treadle.server.search.ranking import find
-from treadle.server.search.text_index import forget, index, index_document
+from treadle.server.search.pending_texts import (
+    add_pending_records,
+    find_newest_pending,
+    has_pending_through,
+    index_oldest_pending,
+)
+from treadle.server.search.ranking import search_threads
+from treadle.server.search.text_index import erase_texts, index_document, index_records
 
 __all__ = [
-    "find",
-    "forget",
-    "index",
+    "add_pending_records",
+    "erase_texts",
+    "find_newest_pending",
+    "has_pending_through",
     "index_document",
-    "index_later",
-    "index_some",
-    "is_pending",
-    "newest_pending",
+    "index_oldest_pending",
+    "index_records",
+    "search_threads",
 ]

@@ -12,8 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.problems import Refusal
-from treadle.server.search.tokenizer import COMMIT_SIGN, cleaned, words_of
+from treadle.server.refusals import Refusal
+from treadle.server.search.tokenizer import COMMIT_SIGN, clean_text, split_words
 from treadle.store.index.search import HEX_DIGITS_MIN, ID_DIGITS_MIN, TERM_COUNT_MAX
 
 TEXT_LENGTH_MAX: Final = 4096
@@ -32,7 +32,7 @@ class QueryPhrase(Struct, frozen=True):
     is_prefix: bool = False
 
 
-class Term(Struct, frozen=True):
+class QueryTerm(Struct, frozen=True):
     """One thing to look for; any of its `phrases` will do."""
 
     phrases: tuple[QueryPhrase, ...]
@@ -45,12 +45,12 @@ class Query(Struct, frozen=True):
     of an id, if the text can be one, otherwise empty.
     """
 
-    wanted: tuple[Term, ...]
-    unwanted: tuple[Term, ...] = ()
+    wanted: tuple[QueryTerm, ...]
+    unwanted: tuple[QueryTerm, ...] = ()
     thread: str = ""
 
 
-def parse(text: str) -> Query:
+def parse_query(text: str) -> Query:
     """What a person typed: words, `"phrases"`, `prefix*`, `-excluded`.
 
     A word of four or more hex digits may be the beginning of a commit's hash too.
@@ -60,10 +60,10 @@ def parse(text: str) -> Query:
     """
     if len(text) > TEXT_LENGTH_MAX:
         raise Refusal(ErrorCode.BAD_REQUEST, f"a search takes at most {TEXT_LENGTH_MAX} characters")
-    wanted: list[Term] = []
-    unwanted: list[Term] = []
-    for minus, phrase, word, star in _TERM.findall(cleaned(text)):
-        said = tuple(found for found, _, _ in words_of(phrase or word))
+    wanted: list[QueryTerm] = []
+    unwanted: list[QueryTerm] = []
+    for minus, phrase, word, star in _TERM.findall(clean_text(text)):
+        said = tuple(found for found, _, _ in split_words(phrase or word))
         if len(said) > PHRASE_LENGTH_MAX:
             raise Refusal(ErrorCode.BAD_REQUEST, f"a phrase has at most {PHRASE_LENGTH_MAX} words")
         if not said:
@@ -71,7 +71,7 @@ def parse(text: str) -> Query:
         phrases = [QueryPhrase(said, bool(star) or word.endswith("*"))]
         if not minus and _HEX.fullmatch(word):
             phrases.append(QueryPhrase((COMMIT_SIGN + word.lower(),), is_prefix=True))
-        (unwanted if minus else wanted).append(Term(tuple(phrases)))
+        (unwanted if minus else wanted).append(QueryTerm(tuple(phrases)))
     if not wanted:
         raise Refusal(
             ErrorCode.BAD_REQUEST,
@@ -80,40 +80,44 @@ def parse(text: str) -> Query:
         )
     if len(wanted) + len(unwanted) > TERM_COUNT_MAX:
         raise Refusal(ErrorCode.BAD_REQUEST, f"a search takes at most {TERM_COUNT_MAX} words")
-    return Query(tuple(wanted), tuple(unwanted), _thread_prefix(text.strip()))
+    return Query(tuple(wanted), tuple(unwanted), _parse_thread_prefix(text.strip()))
 
 
-def _thread_prefix(text: str) -> str:
+def _parse_thread_prefix(text: str) -> str:
     found = _ID.fullmatch(text)
     if found is None or not (found[1] or len(found[2]) >= ID_DIGITS_MIN):
         return ""
     return f"T-{found[2].lower()}"
 
 
-def in_fts5(query: Query) -> str:
+def to_fts5(query: Query) -> str:
     """The query in the language of FTS5."""
-    expression = " AND ".join(_any_of(term, _fts5_phrase, " OR ") for term in query.wanted)
+    expression = " AND ".join(
+        _join_phrases(term, _format_fts5_phrase, " OR ") for term in query.wanted
+    )
     if query.unwanted:
-        excluded = " OR ".join(_any_of(term, _fts5_phrase, " OR ") for term in query.unwanted)
+        excluded = " OR ".join(
+            _join_phrases(term, _format_fts5_phrase, " OR ") for term in query.unwanted
+        )
         expression = f"({expression}) NOT ({excluded})"
     return expression
 
 
-def in_tsquery(query: Query) -> str:
+def to_tsquery(query: Query) -> str:
     """The query as a `tsquery` of PostgreSQL is written."""
-    wanted = [_any_of(term, _tsquery_phrase, " | ") for term in query.wanted]
-    unwanted = [f"!{_any_of(term, _tsquery_phrase, ' | ')}" for term in query.unwanted]
+    wanted = [_join_phrases(term, _format_tsquery_phrase, " | ") for term in query.wanted]
+    unwanted = [f"!{_join_phrases(term, _format_tsquery_phrase, ' | ')}" for term in query.unwanted]
     return " & ".join((*wanted, *unwanted))
 
 
-def _any_of(term: Term, written: Callable[[QueryPhrase], str], or_: str) -> str:
-    return f"({or_.join(map(written, term.phrases))})"
+def _join_phrases(term: QueryTerm, format_phrase: Callable[[QueryPhrase], str], or_: str) -> str:
+    return f"({or_.join(map(format_phrase, term.phrases))})"
 
 
-def _fts5_phrase(phrase: QueryPhrase) -> str:
+def _format_fts5_phrase(phrase: QueryPhrase) -> str:
     return f'"{" ".join(phrase.words)}"' + (" *" if phrase.is_prefix else "")
 
 
-def _tsquery_phrase(phrase: QueryPhrase) -> str:
+def _format_tsquery_phrase(phrase: QueryPhrase) -> str:
     words = " <-> ".join(f"'{word}'" for word in phrase.words)
     return f"({words}{':*' if phrase.is_prefix else ''})"

@@ -32,11 +32,16 @@ from treadle.api.types import SearchHit, SearchResult
 from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
 from treadle.server.data.schema import threads
-from treadle.server.problems import Refusal
-from treadle.server.search.query import Query, in_fts5, in_tsquery, parse
-from treadle.server.search.snippets import snippet_of
-from treadle.server.search.text_index import PLACE_SHIFT, texts
-from treadle.server.search.thread_lists import check_page, in_workspace, lines, threads_with_id
+from treadle.server.refusals import Refusal
+from treadle.server.search.query import Query, parse_query, to_fts5, to_tsquery
+from treadle.server.search.snippets import make_snippet
+from treadle.server.search.text_index import PLACE_SHIFT, search_texts
+from treadle.server.search.thread_lists import (
+    check_page,
+    list_threads_by_id,
+    match_workspace,
+    read_listed_threads,
+)
 from treadle.store.index.search import WEIGHTS
 from treadle.thread.search_texts import SearchTextKind
 
@@ -66,14 +71,14 @@ class RankedThread(Struct, frozen=True):
     count: int
 
 
-def find(
+def search_threads(
     context: Context, query: str, limit: int = 50, offset: int = 0, workspace: str | None = None
 ) -> SearchResult:
     """The threads that the caller may see in which something is found, best first.
 
     Args:
         context: the request; its transaction may be one that only reads.
-        query: what the caller typed, as `query.parse` has it; an id, or its beginning, too.
+        query: what the caller typed, as `parse_query` has it; an id, or its beginning, too.
         limit: how many hits at most, 1 to 200.
         offset: how many hits to pass over, 0 to 10,000.
         workspace: only threads that work in this folder or below it.
@@ -83,33 +88,35 @@ def find(
             for so much that it takes too long.
     """
     check_page(limit, offset)
-    parsed = parse(query)
+    parsed = parse_query(query)
     may = and_(
-        access.visible(context.caller, context.now, verb=Verb.SEARCH),
-        *([in_workspace(workspace)] if workspace is not None else ()),
+        access.make_visibility_condition(context.caller, context.now, verb=Verb.SEARCH),
+        *([match_workspace(workspace)] if workspace is not None else ()),
     )
     named: list[str] = []
     named_count = 0
     if parsed.thread:
-        named, named_count = threads_with_id(context.db, parsed.thread, may, limit, offset)
+        named, named_count = list_threads_by_id(context.db, parsed.thread, may, limit, offset)
         may = and_(may, not_(threads.c.id.startswith(parsed.thread, autoescape=True)))
     room = limit - len(named)
-    found = _found(context.db, parsed, may, room, max(0, offset - named_count)) if room else []
-    hits = (*_named_hits(context.db, parsed, named), *_hits(context.db, parsed, found))
+    found = (
+        _find_ranked(context.db, parsed, may, room, max(0, offset - named_count)) if room else []
+    )
+    hits = (*_make_id_hits(context.db, parsed, named), *_make_hits(context.db, parsed, found))
     return SearchResult(hits, limit, offset)
 
 
-def _found(
-    db: Connection, query: Query, may: ColumnElement[bool], limit: int, offset: int
+def _find_ranked(
+    db: Connection, query: Query, condition: ColumnElement[bool], limit: int, offset: int
 ) -> list[RankedThread]:
-    rank = case(dict(_RANKS), value=texts.c.kind)
-    best = func.max(rank * literal_column(str(1 << _ID_BITS)) + texts.c.id)
-    count = func.count(distinct(texts.c.place))
+    rank = case(dict(_RANKS), value=search_texts.c.kind)
+    best = func.max(rank * literal_column(str(1 << _ID_BITS)) + search_texts.c.id)
+    count = func.count(distinct(search_texts.c.place))
     asked = (
-        _MATCHING[db.dialect.name](query)
+        _SELECT_MATCHES[db.dialect.name](query)
         .add_columns(threads.c.key, best, count)
-        .join(threads, threads.c.key == texts.c.thread_id)
-        .where(may)
+        .join(threads, threads.c.key == search_texts.c.thread_id)
+        .where(condition)
         .group_by(threads.c.key, threads.c.last_activity_at)
         .order_by(
             func.max(rank).desc(),
@@ -121,10 +128,10 @@ def _found(
         .offset(offset)
     )
     try:
-        with _BOUNDED[db.dialect.name](db):
+        with _LIMIT_SEARCH[db.dialect.name](db):
             rows = db.execute(asked).all()
     except DBAPIError as error:
-        if not _was_stopped(error):
+        if not _is_limit_error(error):
             raise
         raise Refusal(
             ErrorCode.BAD_REQUEST,
@@ -134,22 +141,22 @@ def _found(
     return [RankedThread(row[0], row[1] & (1 << _ID_BITS) - 1, row[2]) for row in rows]
 
 
-def _in_sqlite(query: Query) -> Select[Any]:
+def _select_in_sqlite(query: Query) -> Select[Any]:
     return (
         select()
-        .select_from(texts)
+        .select_from(search_texts)
         .join(text("search_words"), text("search_words.rowid = search_texts.id"))
-        .where(text("search_words MATCH :query").bindparams(query=in_fts5(query)))
+        .where(text("search_words MATCH :query").bindparams(query=to_fts5(query)))
     )
 
 
-def _in_postgresql(query: Query) -> Select[Any]:
+def _select_in_postgresql(query: Query) -> Select[Any]:
     match = text("search_texts.words @@ CAST(:query AS tsquery)")
-    return select().select_from(texts).where(match.bindparams(query=in_tsquery(query)))
+    return select().select_from(search_texts).where(match.bindparams(query=to_tsquery(query)))
 
 
 @contextmanager
-def _counted(db: Connection) -> Iterator[None]:
+def _limit_sqlite_steps(db: Connection) -> Iterator[None]:
     """SQLite stops by itself when it has done too much. That needs no clock."""
     raw: Any = db.connection.driver_connection
     rounds = 0
@@ -167,48 +174,58 @@ def _counted(db: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _timed(db: Connection) -> Iterator[None]:
+def _limit_postgresql_time(db: Connection) -> Iterator[None]:
     """PostgreSQL stops by itself when too much time has passed; until the transaction's end."""
     db.execute(text(f"SET LOCAL statement_timeout = {TIMEOUT_MS}"))
     yield
 
 
-def _was_stopped(error: DBAPIError) -> bool:
+def _is_limit_error(error: DBAPIError) -> bool:
     state = getattr(error.orig, "sqlstate", None)  # of PostgreSQL: query_canceled
     return state == "57014" or str(error.orig) == "interrupted"
 
 
-_MATCHING: Final[Mapping[str, Callable[[Query], Select[Any]]]] = MappingProxyType(
-    {"sqlite": _in_sqlite, "postgresql": _in_postgresql}
+_SELECT_MATCHES: Final[Mapping[str, Callable[[Query], Select[Any]]]] = MappingProxyType(
+    {"sqlite": _select_in_sqlite, "postgresql": _select_in_postgresql}
 )
-_BOUNDED: Final[Mapping[str, Callable[[Connection], AbstractContextManager[None]]]] = (
-    MappingProxyType({"sqlite": _counted, "postgresql": _timed})
+_LIMIT_SEARCH: Final[Mapping[str, Callable[[Connection], AbstractContextManager[None]]]] = (
+    MappingProxyType({"sqlite": _limit_sqlite_steps, "postgresql": _limit_postgresql_time})
 )
 
 
-def _hits(db: Connection, query: Query, found: Sequence[RankedThread]) -> Iterator[SearchHit]:
+def _make_hits(
+    db: Connection, query: Query, ranked_threads: Sequence[RankedThread]
+) -> Iterator[SearchHit]:
     """What is shown; one part is held in memory at a time."""
-    shown = lines(db, [one.key for one in found])
-    for one in found:
+    shown = read_listed_threads(db, [one.key for one in ranked_threads])
+    for one in ranked_threads:
         line, document_version = shown[one.key]
         part = db.execute(
-            select(texts.c.place, texts.c.kind, texts.c.text).where(texts.c.id == one.part)
+            select(search_texts.c.place, search_texts.c.kind, search_texts.c.text).where(
+                search_texts.c.id == one.part
+            )
         ).one()
         kind = SearchTextKind(part.kind)
-        snippet, ranges = snippet_of(part.text, query)
+        snippet, ranges = make_snippet(part.text, query)
         version = document_version or part.place >> PLACE_SHIFT
         yield SearchHit(
-            line, version, kind.name.lower(), snippet, ranges, one.count, score_of(kind, one.count)
+            line,
+            version,
+            kind.name.lower(),
+            snippet,
+            ranges,
+            one.count,
+            compute_score(kind, one.count),
         )
 
 
-def score_of(kind: SearchTextKind, count: int) -> float:
+def compute_score(kind: SearchTextKind, count: int) -> float:
     """A number that is higher for a better hit of any search."""
     return round(_WEIGHTS[kind] + COUNT_WEIGHT * count / (count + 10), 6)
 
 
-def _named_hits(db: Connection, query: Query, keys: Sequence[str]) -> Iterator[SearchHit]:
-    shown = lines(db, keys)
+def _make_id_hits(db: Connection, query: Query, keys: Sequence[str]) -> Iterator[SearchHit]:
+    shown = read_listed_threads(db, keys)
     ranges = ((0, len(query.thread)),)
     for key in keys:
         line, _ = shown[key]

@@ -16,12 +16,12 @@ from msgspec import Struct
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, select, text
 
 from treadle.server.data.round_trips import insert_later
-from treadle.server.data.schema import Number, Plain
+from treadle.server.data.schema import BytewiseText, Number
 from treadle.server.search.query import PHRASE_LENGTH_MAX
-from treadle.server.search.tokenizer import COMMIT_SIGN, Word, cleaned, words_of
-from treadle.thread.model import Thread
+from treadle.server.search.tokenizer import COMMIT_SIGN, Word, clean_text, split_words
+from treadle.thread.document import Thread
 from treadle.thread.record import Record
-from treadle.thread.search_texts import SearchTextKind, Text, texts_of, texts_of_message
+from treadle.thread.search_texts import SearchText, SearchTextKind, list_message_texts, list_texts
 
 PART_WORDS_MAX: Final = 3000
 """PostgreSQL takes a megabyte of words in a row; one of ours has at most 256 bytes."""
@@ -38,24 +38,24 @@ one."""
 _ROW_COUNT: Final = 500
 """So many parts are held in memory at a time."""
 
-texts: Final = Table(
+search_texts: Final = Table(
     "search_texts",
     MetaData(),
     Column("id", Number, primary_key=True),
-    Column("thread_id", Plain, nullable=False),
+    Column("thread_id", BytewiseText, nullable=False),
     Column("place", Number, nullable=False),
     Column("kind", Integer, nullable=False),
-    Column("text", Plain, nullable=False),
+    Column("text", BytewiseText, nullable=False),
 )
 """Each part of each text. Within a thread ids grow with the version. PostgreSQL has one more
 column, `words`; beside SQLite's stands the table `search_words`, row by row."""
 
 
-pending: Final = Table(
+search_pending: Final = Table(
     "search_pending",
     MetaData(),
     Column("id", Number, primary_key=True),
-    Column("thread_id", Plain, nullable=False),
+    Column("thread_id", BytewiseText, nullable=False),
     Column("first", Number, nullable=False),
     Column("last", Number, nullable=False),
     Column("size", Number, nullable=False),
@@ -64,7 +64,7 @@ pending: Final = Table(
 with the version: whoever pushes holds its row."""
 
 
-class Part(Struct, frozen=True):
+class SearchTextPart(Struct, frozen=True):
     """A part of a text as it is kept: its words in order, separated by spaces."""
 
     place: int
@@ -73,7 +73,7 @@ class Part(Struct, frozen=True):
     words: tuple[str, ...]
 
 
-def index(db: Connection, key: str, records: Sequence[Record]) -> None:
+def index_records(db: Connection, key: str, records: Sequence[Record]) -> None:
     """Take in the texts of records that follow those that were taken in before.
 
     Costs time in proportion to these records alone. What a large output has beside the journal is
@@ -84,7 +84,7 @@ def index(db: Connection, key: str, records: Sequence[Record]) -> None:
         key: of the thread whose records they are.
         records: in order; none of them was taken in already.
     """
-    _keep(db, key, ((record.seq, texts_of(record.event)) for record in records))
+    _store_texts(db, key, ((record.seq, list_texts(record.event)) for record in records))
 
 
 def index_document(db: Connection, key: str, document: Thread) -> None:
@@ -95,11 +95,11 @@ def index_document(db: Connection, key: str, document: Thread) -> None:
         key: of the thread whose document it is.
         document: what is to be found of the thread from now on.
     """
-    _remove(db, key)
-    _keep(db, key, [(0, _texts_of_document(document))])
+    _delete_texts(db, key)
+    _store_texts(db, key, [(0, _list_document_texts(document))])
 
 
-def forget(db: Connection, key: str) -> None:
+def erase_texts(db: Connection, key: str) -> None:
     """Remove all texts of a thread, so that no byte of the database's tables holds them.
 
     On SQLite the lists of words are written anew, which takes time in proportion to all of them:
@@ -109,15 +109,15 @@ def forget(db: Connection, key: str) -> None:
         db: a transaction that writes.
         key: of the thread; there may be nothing of it.
     """
-    _remove(db, key)
+    _delete_texts(db, key)
     # Also if nothing of it is left: a text that was replaced before has left its words.
     if db.dialect.name == "sqlite":
         db.execute(text("INSERT INTO search_words (search_words) VALUES ('optimize')"))
 
 
-def _remove(db: Connection, key: str) -> None:
+def _delete_texts(db: Connection, key: str) -> None:
     # First: it waits for who is taking in texts of the thread, and these go with the others then.
-    db.execute(pending.delete().where(pending.c.thread_id == key))
+    db.execute(search_pending.delete().where(search_pending.c.thread_id == key))
     mine = {"thread": key}
     if db.dialect.name == "sqlite":
         db.execute(
@@ -127,10 +127,10 @@ def _remove(db: Connection, key: str) -> None:
             ),
             mine,
         )
-    db.execute(texts.delete().where(texts.c.thread_id == key))
+    db.execute(search_texts.delete().where(search_texts.c.thread_id == key))
 
 
-def _texts_of_document(document: Thread) -> Iterator[Text]:
+def _list_document_texts(document: Thread) -> Iterator[SearchText]:
     metadata = document.metadata
     yield SearchTextKind.TITLE, metadata.title or ""
     yield SearchTextKind.TAG, "\n".join(metadata.tags)
@@ -143,67 +143,73 @@ def _texts_of_document(document: Thread) -> Iterator[Text]:
     for commit in dict.fromkeys(filter(None, (*document.git_commits, *known))):
         yield SearchTextKind.COMMIT, commit
     for message in document.conversation.messages:
-        yield from texts_of_message(message)
+        yield from list_message_texts(message)
 
 
-def _keep(db: Connection, key: str, said: Iterable[tuple[int, Iterable[Text]]]) -> None:
+def _store_texts(
+    db: Connection, key: str, texts_by_seq: Iterable[tuple[int, Iterable[SearchText]]]
+) -> None:
     parts = (
         part
-        for seq, found in said
+        for seq, found in texts_by_seq
         for nth, (kind, content) in enumerate(found)
-        for part in parts_of(seq << PLACE_SHIFT | min(nth, _NTH_MAX), kind, content)
+        for part in split_text(seq << PLACE_SHIFT | min(nth, _NTH_MAX), kind, content)
     )
     while some := list(islice(parts, _ROW_COUNT)):
-        _INSERT[db.dialect.name](db, key, some)
+        _INSERT_PARTS[db.dialect.name](db, key, some)
 
 
-def parts_of(place: int, kind: SearchTextKind, content: str) -> Iterator[Part]:
+def split_text(place: int, kind: SearchTextKind, content: str) -> Iterator[SearchTextPart]:
     """A text in parts; a commit's hash under its sign, so that it is found as nothing else."""
-    content = cleaned(content)
+    content = clean_text(content)
     if kind is SearchTextKind.COMMIT:
         sha = "".join(content.lower().split())[:PHRASE_LENGTH_MAX]
         if sha.isalnum():
-            yield Part(place, kind, sha, (COMMIT_SIGN + sha,))
+            yield SearchTextPart(place, kind, sha, (COMMIT_SIGN + sha,))
         return
     some: list[Word] = []
     repeats: dict[str, int] = {}
-    for word in words_of(content):
+    for word in split_words(content):
         is_full = len(some) == PART_WORDS_MAX or repeats.get(word[0], 0) == REPEATS_MAX
         if some and (is_full or word[2] - some[0][1] > PART_LENGTH_MAX):
-            yield _part(place, kind, content, some)
-            some = _overlap(some, word)
+            yield _make_part(place, kind, content, some)
+            some = _select_overlap(some, word)
             repeats = {}
             for kept, _, _ in some:
                 repeats[kept] = repeats.get(kept, 0) + 1
         some.append(word)
         repeats[word[0]] = repeats.get(word[0], 0) + 1
     if some:
-        yield _part(place, kind, content, some)
+        yield _make_part(place, kind, content, some)
 
 
-def _overlap(some: Sequence[Word], following: Word) -> list[Word]:
+def _select_overlap(words: Sequence[Word], following: Word) -> list[Word]:
     """The end of a part that the next one begins with, as far as it has room for it."""
-    end = some[1 - PHRASE_LENGTH_MAX :]
+    end = words[1 - PHRASE_LENGTH_MAX :]
     return [word for word in end if following[2] - word[1] <= PART_LENGTH_MAX]
 
 
-def _part(place: int, kind: SearchTextKind, content: str, some: Sequence[Word]) -> Part:
-    return Part(place, kind, content[some[0][1] : some[-1][2]], tuple(word for word, _, _ in some))
+def _make_part(
+    place: int, kind: SearchTextKind, content: str, words: Sequence[Word]
+) -> SearchTextPart:
+    return SearchTextPart(
+        place, kind, content[words[0][1] : words[-1][2]], tuple(word for word, _, _ in words)
+    )
 
 
 # Made once: every push executes them, and making them costs more than executing them.
-_LAST: Final = select(func.coalesce(func.max(texts.c.id), 0))
-_INSERT_TEXTS: Final = texts.insert()
+_SELECT_LAST_ID: Final = select(func.coalesce(func.max(search_texts.c.id), 0))
+_INSERT_TEXTS: Final = search_texts.insert()
 _INSERT_WORDS: Final = text("INSERT INTO search_words (rowid, words) VALUES (:id, :words)")
-_BOTH_SQL: Final = (
+_INSERT_BOTH_SQL: Final = (
     "search_texts (thread_id, place, kind, text, words)",
     "(%(thread)s, %(place)s, %(kind)s, %(text)s, CAST(%(words)s AS tsvector))",
 )
 
 
-def _into_sqlite(db: Connection, key: str, parts: Sequence[Part]) -> None:
+def _insert_into_sqlite(db: Connection, key: str, parts: Sequence[SearchTextPart]) -> None:
     """SQLite has one writer at a time: the next ids are ours."""
-    last: int = db.execute(_LAST).scalar_one()
+    last: int = db.execute(_SELECT_LAST_ID).scalar_one()
     _insert_texts(db, key, parts, last)
     db.execute(
         _INSERT_WORDS,
@@ -214,7 +220,7 @@ def _into_sqlite(db: Connection, key: str, parts: Sequence[Part]) -> None:
     )
 
 
-def _insert_texts(db: Connection, key: str, parts: Sequence[Part], last: int) -> None:
+def _insert_texts(db: Connection, key: str, parts: Sequence[SearchTextPart], last: int) -> None:
     rows = [
         {
             "id": last + number,
@@ -228,25 +234,25 @@ def _insert_texts(db: Connection, key: str, parts: Sequence[Part], last: int) ->
     db.execute(_INSERT_TEXTS, rows)
 
 
-def _into_postgresql(db: Connection, key: str, parts: Sequence[Part]) -> None:
+def _insert_into_postgresql(db: Connection, key: str, parts: Sequence[SearchTextPart]) -> None:
     """In one statement: ids grow in the order of the rows."""
     insert_later(
         db,
-        *_BOTH_SQL,
+        *_INSERT_BOTH_SQL,
         [
             {
                 "thread": key,
                 "place": part.place,
                 "kind": part.kind,
                 "text": part.text,
-                "words": vector_of(part.words),
+                "words": format_tsvector(part.words),
             }
             for part in parts
         ],
     )
 
 
-def vector_of(words: Sequence[str]) -> str:
+def format_tsvector(words: Sequence[str]) -> str:
     """Words as a `tsvector` is written, each with the places where it stands."""
     places: dict[str, list[str]] = {}
     for number, word in enumerate(words, 1):
@@ -254,8 +260,8 @@ def vector_of(words: Sequence[str]) -> str:
     return " ".join(f"'{word}':{','.join(numbers)}" for word, numbers in places.items())
 
 
-_INSERT: Final[Mapping[str, Callable[[Connection, str, Sequence[Part]], None]]] = MappingProxyType(
-    {"sqlite": _into_sqlite, "postgresql": _into_postgresql}
+_INSERT_PARTS: Final[Mapping[str, Callable[[Connection, str, Sequence[SearchTextPart]], None]]] = (
+    MappingProxyType({"sqlite": _insert_into_sqlite, "postgresql": _insert_into_postgresql})
 )
 
 # The tokenizer `ascii` takes letters, digits and all that is not ASCII for words, and nothing

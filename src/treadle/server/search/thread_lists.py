@@ -17,10 +17,10 @@ from treadle.exchange.times import parse_timestamp
 from treadle.server.accounts import access
 from treadle.server.context import Context
 from treadle.server.data.schema import organizations, repos, thread_commits, threads, users
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.store.index.filters import UNFINISHED, WAITING, parse_state
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import Visibility
-from treadle.thread.model import ThreadSummary
 
 LIMIT_DEFAULT: Final = 50
 LIMIT_MAX: Final = 200
@@ -29,7 +29,7 @@ VALUE_LENGTH_MAX: Final = 4096
 TAG_COUNT_MAX: Final = 16
 
 _decode: Final = msgspec.json.Decoder(ThreadSummary).decode
-_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_TO_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 class Filters(Struct, frozen=True, omit_defaults=True):
@@ -60,66 +60,66 @@ class Filters(Struct, frozen=True, omit_defaults=True):
     is_imported: bool = False
 
 
-EVERYTHING: Final = Filters()
+ALL_THREADS: Final = Filters()
 
 
-def filters_of(given: Mapping[str, Sequence[str]]) -> Filters:
+def parse_filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
     """The filters that the parameters of a request name.
 
     Args:
-        given: the values of each parameter. The names are those of `Filters`, but `tag` for each
-            of `tags`, and `deleted` and `imported`, which are `true` or `false`. Others are not
-            looked at; an empty text is none.
+        parameters: the values of each parameter. The names are those of `Filters`, but `tag` for
+            each of `tags`, and `deleted` and `imported`, which are `true` or `false`. Others are
+            not looked at; an empty text is none.
 
     Raises:
         Refusal: `bad_request`; a value has not the form it must have, or stands there twice.
     """
     found: dict[str, object] = {}
     for parameter, (field, read) in _PARAMETERS.items():
-        values = given.get(parameter, ())
+        values = parameters.get(parameter, ())
         if parameter == "tag":
             if len(values) > TAG_COUNT_MAX:
-                raise _bad("tag", f"at most {TAG_COUNT_MAX}")
+                raise _make_parameter_refusal("tag", f"at most {TAG_COUNT_MAX}")
             found[field] = tuple(read(parameter, value) for value in values if value)
         elif len(values) > 1:
-            raise _bad(parameter, "given once")
+            raise _make_parameter_refusal(parameter, "given once")
         elif values:
             found[field] = read(parameter, values[0])
     return Filters(**found)  # type: ignore[arg-type]
 
 
-def _bad(parameter: str, wanted: str) -> Refusal:
-    return Refusal(ErrorCode.BAD_REQUEST, f"the parameter `{parameter}` must be {wanted}")
+def _make_parameter_refusal(parameter: str, requirement: str) -> Refusal:
+    return Refusal(ErrorCode.BAD_REQUEST, f"the parameter `{parameter}` must be {requirement}")
 
 
-def _text(parameter: str, value: str) -> str:
+def _parse_text(parameter: str, value: str) -> str:
     is_text = "\0" not in value and not any("\ud800" <= sign <= "\udfff" for sign in value)
     if len(value) > VALUE_LENGTH_MAX or not is_text:
-        raise _bad(parameter, f"text of at most {VALUE_LENGTH_MAX} characters")
+        raise _make_parameter_refusal(parameter, f"text of at most {VALUE_LENGTH_MAX} characters")
     return value
 
 
-def _commit(parameter: str, value: str) -> str:
+def _parse_commit(parameter: str, value: str) -> str:
     if not 0 < len(value) <= 64 or not {*value} <= {*string.hexdigits}:
-        raise _bad(parameter, "1 to 64 hex digits")
-    return value.translate(_LOWER)
+        raise _make_parameter_refusal(parameter, "1 to 64 hex digits")
+    return value.translate(_TO_LOWER)
 
 
-def _time(parameter: str, value: str) -> str:
+def _parse_time(parameter: str, value: str) -> str:
     found = parse_timestamp(value)
     if not found:
-        raise _bad(parameter, "a time as in RFC 3339")
+        raise _make_parameter_refusal(parameter, "a time as in RFC 3339")
     return found
 
 
-def _flag(parameter: str, value: str) -> bool:
-    return _one_of("true", "false")(parameter, value) == "true"
+def _parse_flag(parameter: str, value: str) -> bool:
+    return _make_choice_parser("true", "false")(parameter, value) == "true"
 
 
-def _one_of(*allowed: str) -> Callable[[str, str], str]:
+def _make_choice_parser(*allowed: str) -> Callable[[str, str], str]:
     def read(parameter: str, value: str) -> str:
         if value not in allowed:
-            raise _bad(parameter, f"one of {', '.join(allowed)}")
+            raise _make_parameter_refusal(parameter, f"one of {', '.join(allowed)}")
         return value
 
     return read
@@ -127,23 +127,23 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
 
 _PARAMETERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = MappingProxyType(
     {
-        "workspace": ("workspace", _text),
-        "branch": ("branch", _text),
-        "commit": ("commit", _commit),
-        "repo": ("repo", _text),
-        "tag": ("tags", _text),
-        "state": ("state", _text),
-        "owner": ("owner", _text),
-        "visibility": ("visibility", _one_of(*get_args(Visibility))),
-        "machine": ("machine", _one_of("chat", "task")),
-        "model": ("model", _text),
-        "since": ("since", _time),
-        "until": ("until", _time),
-        "deleted": ("is_deleted", _flag),
-        "imported": ("is_imported", _flag),
+        "workspace": ("workspace", _parse_text),
+        "branch": ("branch", _parse_text),
+        "commit": ("commit", _parse_commit),
+        "repo": ("repo", _parse_text),
+        "tag": ("tags", _parse_text),
+        "state": ("state", _parse_text),
+        "owner": ("owner", _parse_text),
+        "visibility": ("visibility", _make_choice_parser(*get_args(Visibility))),
+        "machine": ("machine", _make_choice_parser("chat", "task")),
+        "model": ("model", _parse_text),
+        "since": ("since", _parse_time),
+        "until": ("until", _parse_time),
+        "deleted": ("is_deleted", _parse_flag),
+        "imported": ("is_imported", _parse_flag),
     }
 )
-PARAMETERS: Final = tuple(_PARAMETERS)
+PARAMETER_NAMES: Final = tuple(_PARAMETERS)
 """What a list can be asked for, as requests name it; besides `limit` and `offset`."""
 
 
@@ -154,13 +154,13 @@ def check_page(limit: int, offset: int) -> None:
         Refusal: `bad_request`; it has not.
     """
     if not 1 <= limit <= LIMIT_MAX:
-        raise _bad("limit", f"1 to {LIMIT_MAX}")
+        raise _make_parameter_refusal("limit", f"1 to {LIMIT_MAX}")
     if not 0 <= offset <= OFFSET_MAX:
-        raise _bad("offset", f"0 to {OFFSET_MAX}")
+        raise _make_parameter_refusal("offset", f"0 to {OFFSET_MAX}")
 
 
-def page(
-    context: Context, filters: Filters = EVERYTHING, limit: int = LIMIT_DEFAULT, offset: int = 0
+def list_threads(
+    context: Context, filters: Filters = ALL_THREADS, limit: int = LIMIT_DEFAULT, offset: int = 0
 ) -> ThreadList:
     """The threads that the caller may see, those with the newest activity first.
 
@@ -174,7 +174,7 @@ def page(
         Refusal: `bad_request`; a bound is passed.
     """
     check_page(limit, offset)
-    fitting = _where(context, filters)
+    fitting = _make_condition(context, filters)
     total: int = context.db.execute(
         select(func.count()).select_from(threads).where(fitting)
     ).scalar_one()
@@ -186,11 +186,13 @@ def page(
         .offset(offset)
     )
     keys = [row[0] for row in rows]
-    shown = lines(context.db, keys)
+    shown = read_listed_threads(context.db, keys)
     return ThreadList(tuple(shown[one][0] for one in keys), total, limit, offset)
 
 
-def lines(db: Connection, keys: Sequence[str]) -> dict[str, tuple[ListedThread, int | None]]:
+def read_listed_threads(
+    db: Connection, keys: Sequence[str]
+) -> dict[str, tuple[ListedThread, int | None]]:
     """What lists show of threads; with it the version, if the thread is kept as a document.
 
     Args:
@@ -222,11 +224,11 @@ def lines(db: Connection, keys: Sequence[str]) -> dict[str, tuple[ListedThread, 
     }
 
 
-def threads_with_id(
-    db: Connection, prefix: str, may: ColumnElement[bool], limit: int, offset: int
+def list_threads_by_id(
+    db: Connection, prefix: str, condition: ColumnElement[bool], limit: int, offset: int
 ) -> tuple[list[str], int]:
     """A page of the keys of threads whose id begins so, newest activity first, and their number."""
-    fitting = and_(threads.c.id.startswith(prefix, autoescape=True), may)
+    fitting = and_(threads.c.id.startswith(prefix, autoescape=True), condition)
     total: int = db.execute(select(func.count()).select_from(threads).where(fitting)).scalar_one()
     rows = db.execute(
         select(threads.c.key)
@@ -238,13 +240,15 @@ def threads_with_id(
     return [row[0] for row in rows], total
 
 
-def _where(context: Context, filters: Filters) -> ColumnElement[bool]:
-    visible = access.visible(context.caller, context.now, include_deleted=filters.is_deleted)
+def _make_condition(context: Context, filters: Filters) -> ColumnElement[bool]:
+    visible = access.make_visibility_condition(
+        context.caller, context.now, include_deleted=filters.is_deleted
+    )
     conditions = [visible]
     if filters.is_deleted:
         conditions.append(threads.c.deleted_at.is_not(None))
     if filters.branch:
-        conditions.append(_on_branch(filters.branch, context.db.dialect.name))
+        conditions.append(_match_branch(filters.branch, context.db.dialect.name))
     for name, condition_of in _CONDITIONS.items():
         value = getattr(filters, name)
         if value:
@@ -252,7 +256,7 @@ def _where(context: Context, filters: Filters) -> ColumnElement[bool]:
     return and_(*conditions)
 
 
-def in_workspace(folder: str) -> ColumnElement[bool]:
+def match_workspace(folder: str) -> ColumnElement[bool]:
     """Threads that work in a folder or below it."""
     own = folder.rstrip("/") or "/"
     # What is below a folder sorts between "folder/" and "folder0": 0 is the character after /.
@@ -261,7 +265,7 @@ def in_workspace(folder: str) -> ColumnElement[bool]:
     return or_(root == own, and_(root >= start, root < start[:-1] + "0"))
 
 
-def _on_branch(pattern: str, dialect: str) -> ColumnElement[bool]:
+def _match_branch(pattern: str, dialect: str) -> ColumnElement[bool]:
     """As `GLOB` of SQLite has it; its LIKE does not tell small letters from capitals."""
     branch = threads.c.git_branch
     if not {*pattern} & {"*", "?"}:
@@ -273,7 +277,7 @@ def _on_branch(pattern: str, dialect: str) -> ColumnElement[bool]:
     return branch.like(pattern.replace("*", "%").replace("?", "_"), escape="\\")
 
 
-def _with_commit(prefix: str) -> ColumnElement[bool]:
+def _match_commit(prefix: str) -> ColumnElement[bool]:
     # A hash is hex digits: g sorts after all of them.
     seen = thread_commits.c.commit_sha
     return exists().where(
@@ -281,54 +285,54 @@ def _with_commit(prefix: str) -> ColumnElement[bool]:
     )
 
 
-def _with_tags(tags: tuple[str, ...]) -> ColumnElement[bool]:
+def _match_tags(tags: tuple[str, ...]) -> ColumnElement[bool]:
     """As JSON has them: a quote within a tag has a backslash before it, its last one none."""
     conditions: list[ColumnElement[bool]] = [true()]
     for tag in tags:
         written = msgspec.json.encode(tag).decode()
-        conditions.append(or_(*(_holds(threads.c.tags, sign + written) for sign in "[,")))
+        conditions.append(or_(*(_contains_text(threads.c.tags, sign + written) for sign in "[,")))
     return and_(*conditions)
 
 
-def _holds(column: ColumnElement[Any], part: str) -> ColumnElement[bool]:
+def _contains_text(column: ColumnElement[Any], part: str) -> ColumnElement[bool]:
     """Whether a text holds another, byte for byte; LIKE of SQLite would be more generous."""
     return func.replace(column, part, "") != column
 
 
-def _in_state(given: str) -> ColumnElement[bool]:
+def _match_state(text: str) -> ColumnElement[bool]:
     """The summary's JSON tells what the columns do not; what is not so is left out of it."""
-    state = parse_state(given)
-    waiting = _holds(threads.c.summary, '"questions":')
+    state = parse_state(text)
+    waiting = _contains_text(threads.c.summary, '"questions":')
     if state == WAITING:
         return waiting
     if state == UNFINISHED:
-        return or_(waiting, _holds(threads.c.summary, '"is_unfinished":true'))
+        return or_(waiting, _contains_text(threads.c.summary, '"is_unfinished":true'))
     return threads.c.agent_state_kind == state
 
 
-def _of_model(part: str) -> ColumnElement[bool]:
+def _match_model(part: str) -> ColumnElement[bool]:
     if not part:
         return false()
-    return func.lower(threads.c.model).contains(part.translate(_LOWER), autoescape=True)
+    return func.lower(threads.c.model).contains(part.translate(_TO_LOWER), autoescape=True)
 
 
 _CONDITIONS: Final[Mapping[str, Callable[[Any], ColumnElement[bool]]]] = MappingProxyType(
     {
-        "workspace": in_workspace,
-        "commit": _with_commit,
+        "workspace": match_workspace,
+        "commit": _match_commit,
         "repo": lambda value: threads.c.repo_id.in_(
             select(repos.c.id).where(repos.c.slug == value)
         ),
-        "tags": _with_tags,
-        "state": _in_state,
+        "tags": _match_tags,
+        "state": _match_state,
         "owner": lambda value: threads.c.owner_id.in_(
             select(users.c.id).where(users.c.name == value)
         ),
         "visibility": lambda value: threads.c.visibility == value,
         "machine": lambda value: threads.c.machine == value,
-        "model": _of_model,
+        "model": _match_model,
         "since": lambda value: threads.c.last_activity_at >= value,
         "until": lambda value: threads.c.last_activity_at < value,
-        "is_imported": lambda _: _holds(threads.c.summary, '"imported_from":"'),
+        "is_imported": lambda _: _contains_text(threads.c.summary, '"imported_from":"'),
     }
 )

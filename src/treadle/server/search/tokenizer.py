@@ -23,13 +23,13 @@ COMMIT_SIGN: Final = "\ue000"
 Word: TypeAlias = tuple[str, int, int]
 """A word as it is compared, and where it stands in its text: its beginning and its end."""
 
-_ASCII: Final = re.compile("[0-9a-z]+")
-_ONE: Final = re.compile(rf"{UNSPACED}[\u3099\u309a]?")
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_ASCII_WORD: Final = re.compile("[0-9a-z]+")
+_UNSPACED_CHARACTER: Final = re.compile(rf"{UNSPACED}[\u3099\u309a]?")
+_CONTROL_CHARACTER: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 @cache
-def _run() -> re.Pattern[str]:
+def _make_word_pattern() -> re.Pattern[str]:
     """Letters and digits of any script, and the signs that stand on or beside them.
 
     Made when a text first needs it: it takes a look at all of Unicode.
@@ -40,13 +40,13 @@ def _run() -> re.Pattern[str]:
     return re.compile(rf"(?:[^\W_]|[{''.join(signs)}])+")
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text as it is kept: composed, without control characters and lone surrogates."""
     text = text.encode("utf-8", "replace").decode()
-    return _CONTROL.sub(" ", unicodedata.normalize("NFC", text))
+    return _CONTROL_CHARACTER.sub(" ", unicodedata.normalize("NFC", text))
 
 
-def words_of(text: str) -> Iterator[Word]:
+def split_words(text: str) -> Iterator[Word]:
     """The words of a cleaned text, in order.
 
     A word is a run of letters and digits; case, accents and the other forms that a letter may have
@@ -54,30 +54,30 @@ def words_of(text: str) -> Iterator[Word]:
     so that any part of its texts is found as a phrase.
     """
     if text.isascii():
-        for found in _ASCII.finditer(text.lower()):
+        for found in _ASCII_WORD.finditer(text.lower()):
             end = min(found.end(), found.start() + WORD_LENGTH_MAX)
             yield text[found.start() : end].lower(), found.start(), end
         return
-    for found in _run().finditer(text):
+    for found in _make_word_pattern().finditer(text):
         start, run_end = found.span()
         if found[0].isascii():
-            yield from _word(text, start, run_end)
+            yield from _make_word(text, start, run_end)
             continue
-        for one in _ONE.finditer(text, start, run_end):
-            yield from _word(text, start, one.start())
+        for one in _UNSPACED_CHARACTER.finditer(text, start, run_end):
+            yield from _make_word(text, start, one.start())
             yield unicodedata.normalize("NFKC", one[0]).casefold(), one.start(), one.end()
             start = one.end()
-        yield from _word(text, start, run_end)
+        yield from _make_word(text, start, run_end)
 
 
-def _word(text: str, start: int, end: int) -> Iterator[Word]:
+def _make_word(text: str, start: int, end: int) -> Iterator[Word]:
     end = min(end, start + WORD_LENGTH_MAX)
-    folded = _folded(text[start:end])
+    folded = _normalize_run(text[start:end])
     if folded:
         yield folded[:WORD_LENGTH_MAX], start, end
 
 
-def _folded(run: str) -> str:
+def _normalize_run(run: str) -> str:
     """The run in the one form that all its forms share. What stands on a letter has a class."""
     if run.isascii():
         return run.lower()

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from treadle.thread.document import GitFields, Thread, ThreadSummary
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ids import is_thread_id
-from treadle.thread.model import GitFields, Thread, ThreadSummary
 
 _COMMIT: Final = re.compile(r"[0-9a-f]{4,64}", re.ASCII)
 
@@ -25,28 +25,31 @@ INDEXED_SIZE_MAX: Final = 1000
 """Bytes of a text in an index; PostgreSQL takes 2704, and half of a pair of columns is ours."""
 
 
-def columns_of_fold(fold: ThreadFold) -> dict[str, Any]:
+def make_fold_columns(fold: ThreadFold) -> dict[str, Any]:
     """The columns that follow from the records of a thread."""
     summary = fold.summary()
     return {
-        **_columns(summary, fold.git),
-        "treadle_version": _plain(fold.header.creator),
+        **_make_columns(summary, fold.git),
+        "treadle_version": _replace_nul(fold.header.creator),
     }
 
 
-def columns_of_document(document: Thread, times: tuple[str, str, str]) -> dict[str, Any]:
+def make_document_columns(document: Thread, times: tuple[str, str, str]) -> dict[str, Any]:
     """The columns that follow from a document.
 
     Args:
         document: it was checked.
         times: when it was created, updated and last worked on, in the form of records.
     """
-    summary = summary_of(document, times)
+    summary = make_summary(document, times)
     git = GitFields(**{name: getattr(document, name) for name in GitFields.__struct_fields__})
-    return {**_columns(summary, git), "treadle_version": _plain(document.treadle_version)}
+    return {
+        **_make_columns(summary, git),
+        "treadle_version": _replace_nul(document.treadle_version),
+    }
 
 
-def summary_of(document: Thread, times: tuple[str, str, str]) -> ThreadSummary:
+def make_summary(document: Thread, times: tuple[str, str, str]) -> ThreadSummary:
     """A document's line in a list."""
     state = document.agent_state
     return ThreadSummary(
@@ -77,42 +80,42 @@ def summary_of(document: Thread, times: tuple[str, str, str]) -> ThreadSummary:
     )
 
 
-def _columns(summary: ThreadSummary, git: GitFields) -> dict[str, Any]:
+def _make_columns(summary: ThreadSummary, git: GitFields) -> dict[str, Any]:
     return {
         "version": summary.version,
         "created_at": summary.created_at,
         "updated_at": summary.updated_at,
         "last_activity_at": summary.last_activity_at,
         "visibility": summary.visibility,
-        "title": _plain(summary.title),
+        "title": _replace_nul(summary.title),
         "tags": msgspec.json.encode(summary.tags).decode(),
         "is_pinned": summary.is_pinned,
         "machine": summary.machine,
-        "agent_state_kind": _plain(summary.state),
+        "agent_state_kind": _replace_nul(summary.state),
         "message_count": summary.message_count,
-        "workspace_root": short(summary.workspace_root),
-        "provider": _plain(summary.provider),
-        "model": _plain(summary.model),
+        "workspace_root": truncate_for_index(summary.workspace_root),
+        "provider": _replace_nul(summary.provider),
+        "model": _replace_nul(summary.model),
         "parent": summary.parent if is_thread_id(summary.parent or "") else None,
         "forked_from": summary.forked_from if is_thread_id(summary.forked_from or "") else None,
-        "git_branch": _plain(git.git_branch),
-        "git_initial_branch": _plain(git.git_initial_branch),
-        "git_initial_commit_sha": commit(git.git_initial_commit_sha),
-        "git_current_commit_sha": commit(git.git_current_commit_sha),
+        "git_branch": _replace_nul(git.git_branch),
+        "git_initial_branch": _replace_nul(git.git_initial_branch),
+        "git_initial_commit_sha": parse_commit(git.git_initial_commit_sha),
+        "git_current_commit_sha": parse_commit(git.git_current_commit_sha),
         "git_start_dirty": git.git_start_dirty,
         "git_end_dirty": git.git_end_dirty,
-        "summary": msgspec.json.encode(listed(summary)).decode(),
+        "summary": msgspec.json.encode(shorten_summary(summary)).decode(),
     }
 
 
-_UNSAID: Final = (
+_EMPTY_COLUMNS: Final = (
     *("title", "workspace_root", "provider", "model", "treadle_version", "parent", "forked_from"),
     *("repo_id", "git_branch", "git_initial_branch", "git_initial_commit_sha"),
     *("git_current_commit_sha", "git_start_dirty", "git_end_dirty"),
 )
 
-BLANK: Final[dict[str, Any]] = {
-    **dict.fromkeys(_UNSAID),
+PURGED_COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(_EMPTY_COLUMNS),
     "tags": "[]",
     "is_pinned": False,
     "agent_state_kind": "",
@@ -124,7 +127,7 @@ BLANK: Final[dict[str, Any]] = {
 """What the row of a thread says when all that was said in it is gone."""
 
 
-def listed(summary: ThreadSummary) -> ThreadSummary:
+def shorten_summary(summary: ThreadSummary) -> ThreadSummary:
     """A thread's line in a list, cut to a size that two hundred of them may have.
 
     Of tags the first stay, of commits the last.
@@ -132,13 +135,13 @@ def listed(summary: ThreadSummary) -> ThreadSummary:
     cut: dict[str, Any] = {}
     for name in ThreadSummary.__struct_fields__:
         value = getattr(summary, name)
-        cut[name] = _cut(value) if isinstance(value, str) else value
-    cut["tags"] = _first(summary.tags)
-    cut["git_commits"] = _first(summary.git_commits[::-1])[::-1]
+        cut[name] = _truncate(value) if isinstance(value, str) else value
+    cut["tags"] = _select_first(summary.tags)
+    cut["git_commits"] = _select_first(summary.git_commits[::-1])[::-1]
     return ThreadSummary(**cut)
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """The beginning of a text, or all of it."""
     if len(text) * 6 <= LISTED_TEXT_SIZE_MAX:  # a character has at most 6 bytes in JSON
         return text
@@ -148,7 +151,7 @@ def _cut(text: str) -> str:
     return text
 
 
-def _first(texts: tuple[str, ...]) -> tuple[str, ...]:
+def _select_first(texts: tuple[str, ...]) -> tuple[str, ...]:
     """As many of the texts as fit, whole ones only."""
     size = 0
     for count, text in enumerate(texts):
@@ -159,19 +162,19 @@ def _first(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
-def commit(text: str | None) -> str | None:
+def parse_commit(text: str | None) -> str | None:
     """A commit's name, if that is what the text is."""
     return text if text is not None and _COMMIT.fullmatch(text) else None
 
 
-def short(text: str | None) -> str | None:
+def truncate_for_index(text: str | None) -> str | None:
     """A text cut to what an index takes."""
-    text = _plain(text)
+    text = _replace_nul(text)
     if text is None or len(text) * 4 <= INDEXED_SIZE_MAX:
         return text
     return text.encode()[:INDEXED_SIZE_MAX].decode(errors="ignore")
 
 
-def _plain(text: str | None) -> str | None:
+def _replace_nul(text: str | None) -> str | None:
     """PostgreSQL keeps no NUL in a text, and JSON may spell one."""
     return None if text is None else text.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, Table, insert, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from treadle.server.data.schema import repos, thread_commits
-from treadle.server.threads.columns import commit, short
+from treadle.server.threads.columns import parse_commit, truncate_for_index
+from treadle.thread.document import GitFields
 from treadle.thread.facts import GitObserved
-from treadle.thread.model import GitFields
 
 
 def insert_if_absent(db: Connection, table: Table, values: Mapping[str, Any]) -> bool:
@@ -21,9 +21,9 @@ def insert_if_absent(db: Connection, table: Table, values: Mapping[str, Any]) ->
     return db.execute(made.returning(literal(1))).one_or_none() is not None
 
 
-def repo_of(db: Connection, slug: str | None, now: str) -> int | None:
+def ensure_repo(db: Connection, slug: str | None, now: str) -> int | None:
     """The number of a repository, by its `host/path`; `None` for one without a remote."""
-    slug = short(slug)
+    slug = truncate_for_index(slug)
     if not slug:
         return None
     query = select(repos.c.id).where(repos.c.slug == slug)
@@ -34,13 +34,13 @@ def repo_of(db: Connection, slug: str | None, now: str) -> int | None:
     return int(found)
 
 
-def keep_commits(
+def update_commits(
     db: Connection,
     key: str,
     git: GitFields,
     repo_id: int | None,
-    seen: Mapping[str, tuple[str, GitObserved]],
-    at: str,
+    observations: Mapping[str, tuple[str, GitObserved]],
+    fallback_time: str,
 ) -> None:
     """Bring a thread's commits up to what its repository was seen to be.
 
@@ -51,13 +51,15 @@ def keep_commits(
         key: of the thread.
         git: its repository now.
         repo_id: that repository's number.
-        seen: commits as they were observed just now, with the time.
-        at: the time of those that nobody observed: another branch has brought them.
+        observations: commits as they were observed just now, with the time.
+        fallback_time: the time of those that nobody observed: another branch has brought them.
     """
     mine = thread_commits.c.thread_id == key
     known = set(db.execute(select(thread_commits.c.commit_sha).where(mine)).scalars())
-    new = [sha for sha in git.git_commits if sha not in known and commit(sha) is not None]
-    rows = [_row(key, sha, git, seen.get(sha), at) for sha in dict.fromkeys(new)]
+    new = [sha for sha in git.git_commits if sha not in known and parse_commit(sha) is not None]
+    rows = [
+        _make_row(key, sha, git, observations.get(sha), fallback_time) for sha in dict.fromkeys(new)
+    ]
     if rows:
         db.execute(insert(thread_commits), rows)
     db.execute(
@@ -71,7 +73,7 @@ def keep_commits(
     )
 
 
-def observed(entries: Iterable[tuple[str, Any]]) -> dict[str, tuple[str, GitObserved]]:
+def collect_observations(entries: Iterable[tuple[str, Any]]) -> dict[str, tuple[str, GitObserved]]:
     """Each commit that was seen, by the first observation of it, with its time."""
     found: dict[str, tuple[str, GitObserved]] = {}
     for at, entry in entries:
@@ -80,18 +82,22 @@ def observed(entries: Iterable[tuple[str, Any]]) -> dict[str, tuple[str, GitObse
     return found
 
 
-def _row(
-    key: str, sha: str, git: GitFields, seen: tuple[str, GitObserved] | None, at: str
+def _make_row(
+    key: str,
+    sha: str,
+    git: GitFields,
+    observation: tuple[str, GitObserved] | None,
+    fallback_time: str,
 ) -> dict[str, Any]:
-    when, branch, is_dirty = at, git.git_branch, False
-    if seen is not None:
-        when, branch, is_dirty = seen[0], seen[1].branch, seen[1].dirty
+    when, branch, is_dirty = fallback_time, git.git_branch, False
+    if observation is not None:
+        when, branch, is_dirty = observation[0], observation[1].branch, observation[1].dirty
     elif sha == git.git_current_commit_sha:
         is_dirty = bool(git.git_end_dirty)
     return {
         "thread_id": key,
         "commit_sha": sha,
-        "branch": short(branch),
+        "branch": truncate_for_index(branch),
         "is_dirty": is_dirty,
         "is_initial": False,
         "is_final": False,

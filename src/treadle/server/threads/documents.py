@@ -18,16 +18,22 @@ from treadle.server.accounts import access, audit, share_links
 from treadle.server.accounts.times import parse_time
 from treadle.server.context import Context
 from treadle.server.data.schema import documents, thread_commits, threads
-from treadle.server.problems import Refusal
-from treadle.server.threads.columns import columns_of_document
-from treadle.server.threads.commits import insert_if_absent, keep_commits, repo_of
-from treadle.server.threads.feed import Kind, announce
-from treadle.server.threads.push import check_id, conflict, moved, new_key, owned
-from treadle.server.threads.validation import check_json
+from treadle.server.refusals import Refusal
+from treadle.server.threads.change_feed import ChangeKind, publish_change
+from treadle.server.threads.columns import make_document_columns
+from treadle.server.threads.commits import ensure_repo, insert_if_absent, update_commits
+from treadle.server.threads.json_validation import check_json
+from treadle.server.threads.push import (
+    check_thread_id,
+    choose_key,
+    make_conflict_refusal,
+    make_owner_columns,
+    make_race_refusal,
+)
+from treadle.thread.document import GitFields, Thread
 from treadle.thread.facts import Visibility
-from treadle.thread.model import GitFields, Thread
 
-DOCUMENT: Final = "document"
+DOCUMENT_KIND: Final = "document"
 """The kind of a thread whose truth is the newest document."""
 
 VERSION_MAX: Final = SEQ_MAX // 2
@@ -58,14 +64,14 @@ def put_document(
             thread is kept as records; or this may not be done by the caller.
     """
     access.check_creator(context.caller)
-    check_id(thread_id)
-    document, mark = _read(thread_id, body)
-    _check(document)
-    row = access.own(context, thread_id, for_update=True)
+    check_thread_id(thread_id)
+    document, mark = _parse_document(thread_id, body)
+    _check_document(document)
+    row = access.find_own_thread(context, thread_id, for_update=True)
     if row is None or row.purged_at is not None:
-        _create(context, row, document, mark, body, expected)
+        _create_thread(context, row, document, mark, body, expected)
         return mark, body, True
-    if row.kind != DOCUMENT:
+    if row.kind != DOCUMENT_KIND:
         raise Refusal(
             ErrorCode.KEPT_AS_RECORDS,
             "this thread is kept as records; a document cannot replace them",
@@ -75,18 +81,18 @@ def put_document(
     stands_at = Mark(row.version, row.hash)
     if mark == stands_at:
         return mark, body, False  # its answer was lost
-    check_expected(row, expected)
+    require_expected_version(row, expected)
     if document.version <= row.version:
         raise Refusal(
             ErrorCode.BAD_REQUEST,
             f"the document says version {document.version}; the next one is greater than "
             f"{row.version}",
         )
-    _replace(context, row, document, mark, body, "document")
+    _replace_document(context, row, document, mark, body, "document")
     return mark, body, False
 
 
-def check_expected(row: Row[Any], expected: Mark | int | None) -> None:
+def require_expected_version(row: Row[Any], expected: Mark | int | None) -> None:
     """That the thread is where the caller takes it to be.
 
     Raises:
@@ -98,18 +104,20 @@ def check_expected(row: Row[Any], expected: Mark | int | None) -> None:
             "say which version this is to replace",
             hint="send its ETag, or the version, as If-Match",
         )
-    check_if_expected(row, expected)
+    check_expected_version(row, expected)
 
 
-def check_if_expected(row: Row[Any], expected: Mark | int | None) -> None:
-    """As `check_expected`, for changes that may be made whatever the version."""
+def check_expected_version(row: Row[Any], expected: Mark | int | None) -> None:
+    """As `require_expected_version`, for changes that may be made whatever the version."""
     stands_at = Mark(row.version, row.hash)
     found = stands_at.seq if isinstance(expected, int) else stands_at
     if expected is not None and expected != found:
-        raise conflict(stands_at, expected)
+        raise make_conflict_refusal(stands_at, expected)
 
 
-def document_of(context: Context, row: Row[Any], version: int | None) -> tuple[Mark, bytes] | None:
+def read_document_version(
+    context: Context, row: Row[Any], version: int | None
+) -> tuple[Mark, bytes] | None:
     """A version of a thread of documents, by default the newest; `None` if it never was."""
     at = row.version if version is None else version
     query = select(documents.c.hash, documents.c.body)
@@ -120,18 +128,18 @@ def document_of(context: Context, row: Row[Any], version: int | None) -> tuple[M
 
 def set_document_visibility(context: Context, row: Row[Any], visibility: Visibility) -> ThreadHead:
     """Make the next version of a document, which says who may see it."""
-    found = document_of(context, row, None)
+    found = read_document_version(context, row, None)
     assert found is not None
     value = msgspec.json.decode(found[1])
     value["visibility"] = visibility
     value["version"] = row.version + 1
     value["updated_at"] = context.now
     body = msgspec.json.encode(value)
-    document, mark = _read(row.id, body)
-    return _replace(context, row, document, mark, body, "visibility")
+    document, mark = _parse_document(row.id, body)
+    return _replace_document(context, row, document, mark, body, "visibility")
 
 
-def _read(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
+def _parse_document(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
     """The document of a body, checked by itself."""
     check_json(body)
     try:
@@ -153,7 +161,7 @@ def _read(thread_id: str, body: bytes) -> tuple[Thread, Mark]:
     return document, Mark(document.version, sha256(body).hexdigest()[:32])
 
 
-def _check(document: Thread) -> None:
+def _check_document(document: Thread) -> None:
     """What a document of a client must hold to besides; what the server has made does already."""
     if document.version > VERSION_MAX:
         raise Refusal(ErrorCode.BAD_REQUEST, f"a version is a number from 1 to {VERSION_MAX}")
@@ -174,7 +182,7 @@ def _check(document: Thread) -> None:
         raise Refusal(ErrorCode.BAD_REQUEST, f"a number of tokens is one from 0 to {TOKENS_MAX}")
 
 
-def _create(
+def _create_thread(
     context: Context,
     purged: Row[Any] | None,
     document: Thread,
@@ -184,33 +192,33 @@ def _create(
 ) -> None:
     if expected not in (None, 0, Mark()):
         assert expected is not None
-        raise conflict(Mark(), expected)
+        raise make_conflict_refusal(Mark(), expected)
     values = {
-        **_values(context, document, mark),
-        "kind": DOCUMENT,
+        **_make_values(context, document, mark),
+        "kind": DOCUMENT_KIND,
         "change": 0,
         "deleted_at": None,
         "purged_at": None,
         "is_shared_with_support": False,
     }
-    key = new_key(context, document.id) if purged is None else purged.key
+    key = choose_key(context, document.id) if purged is None else purged.key
     if purged is None:
-        owner = owned(context, key, document.id)
+        owner = make_owner_columns(context, key, document.id)
         is_made = insert_if_absent(context.db, threads, {**values, **owner})
     else:
         again = update(threads).where(threads.c.key == key, threads.c.purged_at.is_not(None))
         is_made = context.db.execute(again.values(**values)).rowcount == 1
     if not is_made:
-        raise moved(access.own(context, document.id), expected or 0)
-    audit.note(context, "thread_made", key, document.visibility)
-    _keep(context, key, document, mark, body, values["repo_id"])
-    announce(context, key, mark, "document")
+        raise make_race_refusal(access.find_own_thread(context, document.id), expected or 0)
+    audit.log_action(context, "thread_made", key, document.visibility)
+    _store_document(context, key, document, mark, body, values["repo_id"])
+    publish_change(context, key, mark, "document")
 
 
-def _replace(
-    context: Context, row: Row[Any], document: Thread, mark: Mark, body: bytes, kind: Kind
+def _replace_document(
+    context: Context, row: Row[Any], document: Thread, mark: Mark, body: bytes, kind: ChangeKind
 ) -> ThreadHead:
-    values = _values(context, document, mark)
+    values = _make_values(context, document, mark)
     changed = context.db.execute(
         update(threads)
         .where(threads.c.key == row.key, threads.c.hash == row.hash)
@@ -218,13 +226,13 @@ def _replace(
         .values(**values)
     )
     if changed.rowcount != 1:
-        raise moved(access.own(context, row.id), row.version)
-    share_links.follow_visibility(context, row.key, row.visibility, document.visibility)
-    _keep(context, row.key, document, mark, body, values["repo_id"])
-    return announce(context, row.key, mark, kind)
+        raise make_race_refusal(access.find_own_thread(context, row.id), row.version)
+    share_links.apply_visibility_change(context, row.key, row.visibility, document.visibility)
+    _store_document(context, row.key, document, mark, body, values["repo_id"])
+    return publish_change(context, row.key, mark, kind)
 
 
-def _values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
+def _make_values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
     try:
         times = tuple(
             map(parse_time, (document.created_at, document.updated_at, document.last_activity_at))
@@ -236,13 +244,13 @@ def _values(context: Context, document: Thread, mark: Mark) -> dict[str, Any]:
             hint="times are like 2026-11-21T08:15:30Z",
         ) from None
     return {
-        **columns_of_document(document, (times[0], times[1], times[2])),
+        **make_document_columns(document, (times[0], times[1], times[2])),
         "hash": mark.hash,
-        "repo_id": repo_of(context.db, document.git_remote_url, context.now),
+        "repo_id": ensure_repo(context.db, document.git_remote_url, context.now),
     }
 
 
-def _keep(
+def _store_document(
     context: Context, key: str, document: Thread, mark: Mark, body: bytes, repo_id: int | None
 ) -> None:
     context.db.execute(
@@ -257,5 +265,5 @@ def _keep(
         (*git.git_commits, *filter(None, (git.git_initial_commit_sha, git.git_current_commit_sha)))
     )
     git = replace(git, git_commits=tuple(known))
-    keep_commits(context.db, key, git, repo_id, {}, context.now)
+    update_commits(context.db, key, git, repo_id, {}, context.now)
     search.index_document(context.db, key, document)

@@ -16,25 +16,25 @@ from sqlalchemy import Row, delete, select, update
 from treadle.api.marks import Mark
 from treadle.server.context import Context
 from treadle.server.data.fold_cache import (
-    FOLDS,
-    Folded,
-    begun,
-    find_base,
-    fold_at,
-    header_of,
-    keep_snapshot,
-    lines_between,
-    mark_of_base,
-    record_of,
+    FOLD_CACHE,
+    CachedFold,
+    decode_header,
+    decode_record,
+    find_base_key,
+    find_base_mark,
+    load_fold,
+    make_initial_fold,
+    read_lines,
+    store_snapshot,
 )
 from treadle.server.data.schema import documents, threads
-from treadle.server.threads.feed import announce
-from treadle.server.threads.push import values_of
-from treadle.thread.branches import branch_through, events_by_id
+from treadle.server.threads.change_feed import publish_change
+from treadle.server.threads.push import make_thread_values
+from treadle.thread.branches import collect_merged_branch, map_events_by_id
 from treadle.thread.record import Record
 
 
-class Fork(Struct, frozen=True):
+class StoredFork(Struct, frozen=True):
     """A thread that goes on from another one: its row, the key of its base, its first line."""
 
     row: Row[Any]
@@ -42,27 +42,31 @@ class Fork(Struct, frozen=True):
     first: bytes
 
 
-def forks_of(context: Context, row: Row[Any]) -> list[Fork]:
+def find_forks(context: Context, row: Row[Any]) -> list[StoredFork]:
     """All that goes on from a thread, at any depth, each after its base; their rows are held."""
-    found: dict[str, Fork] = {}
+    found: dict[str, StoredFork] = {}
     todo = {row.key: row.id}
     while todo:
         query = select(threads).where(threads.c.forked_from.in_(todo.values()))
         query = query.where(threads.c.kind == "records", threads.c.purged_at.is_(None))
         more: dict[str, str] = {}
         for one in context.db.execute(query.order_by(threads.c.key).with_for_update()).all():
-            first = next(iter(lines_between(context.db, one.key, 0, 1)))
-            base = header_of(record_of(first)).base
-            below = None if base is None else find_base(context.db, base, one.owner_id)
+            first = next(iter(read_lines(context.db, one.key, 0, 1)))
+            base = decode_header(decode_record(first)).base
+            below = None if base is None else find_base_key(context.db, base, one.owner_id)
             if below is not None and below in todo and one.key not in found and one.key != row.key:
-                found[one.key] = Fork(one, below, first)
+                found[one.key] = StoredFork(one, below, first)
                 more[one.key] = one.id
         todo = more
     return list(found.values())
 
 
-def refold(
-    context: Context, fork: Fork, row: Row[Any], old: Sequence[Record], new: Sequence[Record]
+def rebuild_fork(
+    context: Context,
+    fork: StoredFork,
+    row: Row[Any],
+    old_records: Sequence[Record],
+    new_records: Sequence[Record],
 ) -> None:
     """Make anew what is made of a fork, and tell its machines and watchers.
 
@@ -70,50 +74,54 @@ def refold(
         context: a transaction that writes; what it goes on from was done already.
         fork: the fork.
         row: of the thread that was rewritten.
-        old: the records of that, as they were.
-        new: those it has now.
+        old_records: the records of that, as they were.
+        new_records: those it has now.
 
     Raises:
         Refusal: unfoldable.
     """
     db, key = context.db, fork.row.key
-    first = record_of(fork.first)
+    first = decode_record(fork.first)
     db.execute(delete(documents).where(documents.c.thread_id == key))
-    FOLDS.forget(key)
-    folded = _begun(context, fork, row, old, new)
+    FOLD_CACHE.remove_thread(key)
+    folded = _make_fork_fold(context, fork, row, old_records, new_records)
     folded.add_record(first, len(fork.first) + 1)
-    keep_snapshot(db, folded)
-    folded = fold_at(db, key, Mark(fork.row.version, fork.row.hash))
-    values = values_of(context, folded, fork.row)
+    store_snapshot(db, folded)
+    folded = load_fold(db, key, Mark(fork.row.version, fork.row.hash))
+    values = make_thread_values(context, folded, fork.row)
     db.execute(update(threads).where(threads.c.key == key).values(**values))
-    announce(context, key, folded.mark, "rewritten")
+    publish_change(context, key, folded.mark, "rewritten")
 
 
-def _begun(
-    context: Context, fork: Fork, row: Row[Any], old: Sequence[Record], new: Sequence[Record]
-) -> Folded:
+def _make_fork_fold(
+    context: Context,
+    fork: StoredFork,
+    row: Row[Any],
+    old_records: Sequence[Record],
+    new_records: Sequence[Record],
+) -> CachedFold:
     """The fold before a fork's first record.
 
     What it goes on from may be on a branch that the new records do not hold as a whole: then the
     old ones are folded once more, with what the scrub has left of each.
     """
-    header = header_of(record_of(fork.first))
+    header = decode_header(decode_record(fork.first))
     base = header.base
     is_there = (
         base is None
         or fork.below != row.key
-        or mark_of_base(context.db, row.key, base) is not None
-        or branch_through(new, base.version, base.hash) is not None
+        or find_base_mark(context.db, row.key, base) is not None
+        or collect_merged_branch(new_records, base.version, base.hash) is not None
     )
     if base is None or is_there:
-        return begun(context.db, fork.row.key, header, fork.below)
-    events = events_by_id(new)
-    top = header_of(new[0])
-    above = None if top.base is None else find_base(context.db, top.base, row.owner_id)
-    folded = begun(context.db, row.key, top, above)
-    for record in old[: base.version]:
+        return make_initial_fold(context.db, fork.row.key, header, fork.below)
+    events = map_events_by_id(new_records)
+    top = decode_header(new_records[0])
+    above = None if top.base is None else find_base_key(context.db, top.base, row.owner_id)
+    folded = make_initial_fold(context.db, row.key, top, above)
+    for record in old_records[: base.version]:
         event = events.get(record.id, bytes(record.event))
         folded.add_record(
             Record(record.seq, record.at, msgspec.Raw(event), record.hash), len(event)
         )
-    return Folded(fork.row.key, folded.fold.branch(header), Mark(), folded.size)
+    return CachedFold(fork.row.key, folded.fold.make_fork(header), Mark(), folded.size)

@@ -12,10 +12,10 @@ from treadle.api.error_codes import ErrorCode
 from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
 from treadle.server.data.schema import blobs
-from treadle.server.problems import Refusal, not_found
+from treadle.server.refusals import Refusal, make_not_found_refusal
 from treadle.server.threads.commits import insert_if_absent
 
-_NAME: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def put_blob(context: Context, thread_id: str, sha256: str, body: bytes) -> bool:
@@ -27,10 +27,10 @@ def put_blob(context: Context, thread_id: str, sha256: str, body: bytes) -> bool
     Raises:
         Refusal: the bytes have another name; there is no such thread, or it was purged.
     """
-    _check(sha256)
-    row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    _check_digest(sha256)
+    row = access.find_thread(context, thread_id, Verb.PUSH, for_update=True)
     if row.purged_at is not None:
-        raise not_found()
+        raise make_not_found_refusal()
     if sha256_of(body).hexdigest() != sha256:
         raise Refusal(ErrorCode.BAD_REQUEST, "the bytes are not those that the name says")
     values = {"thread_id": row.key, "sha256": sha256, "size": len(body), "body": body}
@@ -43,27 +43,27 @@ def get_blob(context: Context, thread_id: str, sha256: str) -> bytes:
     Raises:
         Refusal: there is no such thread, or no such output beside it.
     """
-    row = access.find(context, thread_id, Verb.PULL)
+    row = access.find_thread(context, thread_id, Verb.PULL)
     mine = (blobs.c.thread_id == row.key, blobs.c.sha256 == sha256)
     found = context.db.execute(select(blobs.c.body).where(*mine)).scalar_one_or_none()
     if found is None:
-        raise not_found()
+        raise make_not_found_refusal()
     return bytes(found)
 
 
-def has_blob(context: Context, thread_id: str, sha256: str) -> int | None:
+def find_blob_size(context: Context, thread_id: str, sha256: str) -> int | None:
     """The size of an output in bytes; `None` if it is not there.
 
     Raises:
         Refusal: there is no such thread.
     """
-    row = access.find(context, thread_id, Verb.PULL)
+    row = access.find_thread(context, thread_id, Verb.PULL)
     mine = (blobs.c.thread_id == row.key, blobs.c.sha256 == sha256)
     return context.db.execute(select(blobs.c.size).where(*mine)).scalar_one_or_none()
 
 
-def _check(sha256: str) -> None:
-    if not _NAME.fullmatch(sha256):
+def _check_digest(sha256: str) -> None:
+    if not _SHA256.fullmatch(sha256):
         raise Refusal(
             ErrorCode.BAD_REQUEST, "an output is named by the SHA-256 of its bytes in hex"
         )

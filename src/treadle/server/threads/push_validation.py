@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
-from treadle.server.problems import Refusal
-from treadle.server.threads.validation import check_json
-from treadle.thread.record import Condition, Head, Record, Scanner
+from treadle.server.refusals import Refusal
+from treadle.server.threads.json_validation import check_json
+from treadle.thread.record import Head, JournalCondition, JournalScanner, Record
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 
@@ -47,19 +47,19 @@ def read_batch(base: Mark, body: bytes) -> Batch:
     """
     if not body.endswith(b"\n"):
         raise Refusal(ErrorCode.BAD_REQUEST, "the body holds no whole lines of a journal")
-    scanner = Scanner(Head(base.seq, base.hash))
+    scanner = JournalScanner(Head(base.seq, base.hash))
     records = scanner.feed(body)
-    if scanner.end().condition is not Condition.CLEAN:
-        raise _broken(scanner.head.seq + 1, "it does not follow the record before it")
+    if scanner.end().condition is not JournalCondition.CLEAN:
+        raise _make_chain_refusal(scanner.head.seq + 1, "it does not follow the record before it")
     lines = body[:-1].split(b"\n")
     for record, line in zip(records, lines, strict=True):
         check_json(line)
         if not _TIME.fullmatch(record.at):
-            raise _broken(record.seq, "its time is not in the form of records")
+            raise _make_chain_refusal(record.seq, "its time is not in the form of records")
     return Batch(records, lines)
 
 
-def _broken(seq: int, why: str) -> Refusal:
+def _make_chain_refusal(seq: int, why: str) -> Refusal:
     return Refusal(
         ErrorCode.BROKEN_CHAIN,
         f"record {seq} cannot be taken: {why}",

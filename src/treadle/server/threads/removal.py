@@ -16,8 +16,14 @@ from treadle.api.types import ThreadHead
 from treadle.server import search
 from treadle.server.accounts import access, audit, share_links, support
 from treadle.server.context import Context, Verb
-from treadle.server.data.database import truncates_the_log
-from treadle.server.data.fold_cache import FOLDS, begun, has_mark, lines_between, record_of
+from treadle.server.data.database import request_log_truncation
+from treadle.server.data.fold_cache import (
+    FOLD_CACHE,
+    decode_record,
+    has_mark,
+    make_initial_fold,
+    read_lines,
+)
 from treadle.server.data.schema import (
     blobs,
     documents,
@@ -27,30 +33,30 @@ from treadle.server.data.schema import (
     thread_commits,
     threads,
 )
-from treadle.server.problems import Refusal
-from treadle.server.threads.columns import BLANK
-from treadle.server.threads.feed import announce, head_of
-from treadle.server.threads.forks import forks_of, refold
+from treadle.server.refusals import Refusal
+from treadle.server.threads.change_feed import make_head, publish_change
+from treadle.server.threads.columns import PURGED_COLUMNS
+from treadle.server.threads.forks import find_forks, rebuild_fork
 from treadle.server.threads.push import (
-    RECORDS,
+    RECORDS_KIND,
     FoldBeforePush,
+    apply_records,
     check_header,
-    check_id,
-    conflict,
-    keep,
-    keep_beginning,
-    take_all,
-    values_of,
+    check_thread_id,
+    make_conflict_refusal,
+    make_thread_values,
+    store_initial_snapshot,
+    store_records,
 )
 from treadle.server.threads.push_validation import read_batch
 from treadle.thread.facts import Scrubbed
-from treadle.thread.outputs import outputs_of
+from treadle.thread.output_references import list_output_references
 
-_TEXTS: Final = (records, documents, thread_commits)
+_TEXT_TABLES: Final = (records, documents, thread_commits)
 """Where what was said stands, besides the row and the search."""
 
 
-def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHead:
+def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHead:
     """Put a whole new chain in place of a thread's: what a scrub has made of it.
 
     The old records leave the database, with what was made of them and the large outputs that the
@@ -65,19 +71,19 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     Raises:
         Refusal: as `push`; bad request, if the journal says nothing of a scrub.
     """
-    check_id(thread_id)
-    row = access.find(context, thread_id, Verb.PUSH, for_update=True)
+    check_thread_id(thread_id)
+    row = access.find_thread(context, thread_id, Verb.PUSH, for_update=True)
     batch = read_batch(Mark(), body)
     stands_at = Mark(row.version, row.hash)
-    if row.kind != RECORDS or row.purged_at is not None:
-        raise conflict(Mark() if row.purged_at is not None else stands_at, base)
+    if row.kind != RECORDS_KIND or row.purged_at is not None:
+        raise make_conflict_refusal(Mark() if row.purged_at is not None else stands_at, base)
     if stands_at != base:
         if batch.mark.seq <= row.version and has_mark(context.db, row.key, batch.mark):
-            return head_of(row)
-        raise conflict(stands_at, base)
+            return make_head(row)
+        raise make_conflict_refusal(stands_at, base)
     header, below = check_header(context, row.id, batch)
-    folded = begun(context.db, row.key, header, below)
-    entries = take_all(folded, batch)
+    folded = make_initial_fold(context.db, row.key, header, below)
+    entries = apply_records(folded, batch)
     before = FoldBeforePush(
         folded.fold
     )  # an old word lets nobody in again: it was ended, or is over
@@ -90,30 +96,34 @@ def replace_all(context: Context, thread_id: str, base: Mark, body: bytes) -> Th
     changed = context.db.execute(
         update(threads)
         .where(threads.c.key == row.key, threads.c.hash == row.hash)
-        .values(**values_of(context, folded, row))
+        .values(**make_thread_values(context, folded, row))
     )
     if changed.rowcount != 1:
-        raise conflict(stands_at, base)
-    lines = lines_between(context.db, row.key, 0, SEQ_MAX)
-    forks = forks_of(context, row)
-    old = [record_of(line) for line in lines] if forks else []
-    _remove(context.db, row.key, *_TEXTS)
-    search.forget(context.db, row.key)
-    _remove_blobs_but(context.db, row.key, {ref.sha256 for _, ref in outputs_of(batch.records)})
-    keep_beginning(context, row.key, header, below, batch)
-    keep(context, folded, batch, entries, before, is_new=True)
-    _follow(context, row, folded.fold)
-    audit.note(context, "thread_rewritten", row.key, f"version {row.version} -> {batch.mark.seq}")
-    truncates_the_log(context.db)
-    FOLDS.forget(row.key)
+        raise make_conflict_refusal(stands_at, base)
+    lines = read_lines(context.db, row.key, 0, SEQ_MAX)
+    forks = find_forks(context, row)
+    old = [decode_record(line) for line in lines] if forks else []
+    _delete_rows(context.db, row.key, *_TEXT_TABLES)
+    search.erase_texts(context.db, row.key)
+    _delete_unreferenced_blobs(
+        context.db, row.key, {ref.sha256 for _, ref in list_output_references(batch.records)}
+    )
+    store_initial_snapshot(context, row.key, header, below, batch)
+    store_records(context, folded, batch, entries, before, is_new=True)
+    _apply_access_changes(context, row, folded.fold)
+    audit.log_action(
+        context, "thread_rewritten", row.key, f"version {row.version} -> {batch.mark.seq}"
+    )
+    request_log_truncation(context.db)
+    FOLD_CACHE.remove_thread(row.key)
     for fork in forks:
-        refold(context, fork, row, old, batch.records)
-    head = announce(context, row.key, batch.mark, "rewritten")
-    FOLDS.put(folded)
+        rebuild_fork(context, fork, row, old, batch.records)
+    head = publish_change(context, row.key, batch.mark, "rewritten")
+    FOLD_CACHE.put(folded)
     return head
 
 
-def purge(context: Context, thread_id: str) -> ThreadHead:
+def purge_thread(context: Context, thread_id: str) -> ThreadHead:
     """Remove all that was said in a thread for good. Only its id stays, as its owner's.
 
     Fine if it was purged already. Its owner may push it again, from the beginning.
@@ -121,45 +131,45 @@ def purge(context: Context, thread_id: str) -> ThreadHead:
     Raises:
         Refusal: the caller may not; there is no such thread.
     """
-    row = access.find(context, thread_id, Verb.PURGE, for_update=True)
+    row = access.find_thread(context, thread_id, Verb.PURGE, for_update=True)
     if row.purged_at is not None:
-        return head_of(row)
-    _remove(context.db, row.key, *_TEXTS, blobs, shares, support_access)
-    search.forget(context.db, row.key)
+        return make_head(row)
+    _delete_rows(context.db, row.key, *_TEXT_TABLES, blobs, shares, support_access)
+    search.erase_texts(context.db, row.key)
     gone = Mark()
     context.db.execute(
         update(threads)
         .where(threads.c.key == row.key)
         .values(
-            **BLANK,
-            kind=RECORDS,
+            **PURGED_COLUMNS,
+            kind=RECORDS_KIND,
             version=gone.seq,
             hash=gone.hash,
             deleted_at=row.deleted_at or context.now,
             purged_at=context.now,
         )
     )
-    audit.note(context, "thread_purged", row.key, f"version {row.version}")
-    truncates_the_log(context.db)
-    FOLDS.forget(row.key)
-    return announce(context, row.key, gone, "purged")
+    audit.log_action(context, "thread_purged", row.key, f"version {row.version}")
+    request_log_truncation(context.db)
+    FOLD_CACHE.remove_thread(row.key)
+    return publish_change(context, row.key, gone, "purged")
 
 
-def _follow(context: Context, row: Any, fold: Any) -> None:
+def _apply_access_changes(context: Context, row: Any, fold: Any) -> None:
     """A scrub takes no decision back, unless the new records say so; it lets nobody in."""
-    share_links.follow_visibility(context, row.key, row.visibility, fold.visibility)
+    share_links.apply_visibility_change(context, row.key, row.visibility, fold.visibility)
     if row.is_shared_with_support and not fold.is_shared_with_support:
-        support.follow(context, row.key, is_shared=False)
+        support.apply_sharing_change(context, row.key, is_shared=False)
 
 
-def _remove(db: Connection, key: str, *tables: Table) -> None:
+def _delete_rows(db: Connection, key: str, *tables: Table) -> None:
     for table in tables:
         db.execute(delete(table).where(table.c.thread_id == key))
 
 
-def _remove_blobs_but(db: Connection, key: str, named: set[str]) -> None:
+def _delete_unreferenced_blobs(db: Connection, key: str, referenced: set[str]) -> None:
     """Large outputs that no record names any more: a scrub has put others in their place."""
     mine = blobs.c.thread_id == key
     kept = set(db.execute(select(blobs.c.sha256).where(mine)).scalars())
-    for sha256 in kept - named:
+    for sha256 in kept - referenced:
         db.execute(delete(blobs).where(mine, blobs.c.sha256 == sha256))

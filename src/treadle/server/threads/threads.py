@@ -11,38 +11,49 @@ from treadle.api.marks import Mark
 from treadle.api.types import SupportAccess, ThreadHead
 from treadle.server.accounts import access, audit, support
 from treadle.server.context import Context, Verb
-from treadle.server.data.fold_cache import FOLDS, fold_at, has_mark, lines_between, mark_at
+from treadle.server.data.fold_cache import FOLD_CACHE, find_mark, has_mark, load_fold, read_lines
 from treadle.server.data.schema import threads
-from treadle.server.problems import Refusal, not_found
+from treadle.server.refusals import Refusal, make_not_found_refusal
+from treadle.server.threads.change_feed import (
+    find_newest_change,
+    list_changes,
+    list_heads,
+    make_head,
+    publish_change,
+)
 from treadle.server.threads.documents import (
-    check_if_expected,
-    document_of,
+    check_expected_version,
     put_document,
+    read_document_version,
     set_document_visibility,
 )
-from treadle.server.threads.feed import announce, changes, head_of, heads, newest_change
-from treadle.server.threads.outputs import get_blob, has_blob, put_blob
-from treadle.server.threads.push import RECORDS, append_facts, conflict, push
-from treadle.server.threads.removal import purge, replace_all
+from treadle.server.threads.outputs import find_blob_size, get_blob, put_blob
+from treadle.server.threads.push import (
+    RECORDS_KIND,
+    append_facts,
+    make_conflict_refusal,
+    push_records,
+)
+from treadle.server.threads.removal import purge_thread, replace_records
 from treadle.thread.facts import Restored, Shared, Trashed, Visibility
 
 __all__ = [
-    "changes",
-    "delete",
-    "document",
-    "end_support",
+    "delete_thread",
+    "end_support_access",
+    "find_blob_size",
+    "find_newest_change",
     "get_blob",
-    "has_blob",
-    "head",
-    "heads",
-    "newest_change",
-    "purge",
-    "push",
+    "list_changes",
+    "list_heads",
+    "purge_thread",
+    "push_records",
     "put_blob",
     "put_document",
-    "records",
-    "replace_all",
-    "restore",
+    "read_document",
+    "read_head",
+    "read_records",
+    "replace_records",
+    "restore_thread",
     "set_visibility",
 ]
 
@@ -50,16 +61,16 @@ PIECE_SIZE: Final = 4 * 1024 * 1024
 """Bytes of records in one answer, if one record alone is not larger."""
 
 
-def head(context: Context, thread_id: str) -> ThreadHead:
+def read_head(context: Context, thread_id: str) -> ThreadHead:
     """Where a thread is that the caller may read; of own ones also deleted ones.
 
     Raises:
         Refusal: there is no such thread.
     """
-    return head_of(access.find(context, thread_id, Verb.PULL))
+    return make_head(access.find_thread(context, thread_id, Verb.PULL))
 
 
-def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> list[bytes]:
+def read_records(context: Context, thread_id: str, after: Mark | int, limit: int) -> list[bytes]:
     """Lines of a thread's journal, byte for byte, without their LF.
 
     Ask again with the last record there was until nothing is left: an answer is empty at the end,
@@ -75,18 +86,18 @@ def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> 
         Refusal: there is no such thread; conflict, if the record `after` is not here, or is
             another one.
     """
-    row = access.find(context, thread_id, Verb.PULL)
-    if row.kind != RECORDS:
+    row = access.find_thread(context, thread_id, Verb.PULL)
+    if row.kind != RECORDS_KIND:
         return []
     is_here = not isinstance(after, Mark) or after == Mark() or has_mark(context.db, row.key, after)
     after_seq = after.seq if isinstance(after, Mark) else after
     if not is_here or after_seq > row.version:
-        raise conflict(Mark(row.version, row.hash), after)
+        raise make_conflict_refusal(Mark(row.version, row.hash), after)
     if limit < 1:
         return []
     found: list[bytes] = []
     size = 0
-    for line in lines_between(context.db, row.key, after_seq, row.version):
+    for line in read_lines(context.db, row.key, after_seq, row.version):
         size += len(line) + 1
         if found and size > PIECE_SIZE:
             break
@@ -96,7 +107,9 @@ def records(context: Context, thread_id: str, after: Mark | int, limit: int) -> 
     return found
 
 
-def document(context: Context, thread_id: str, version: int | None = None) -> tuple[Mark, bytes]:
+def read_document(
+    context: Context, thread_id: str, version: int | None = None
+) -> tuple[Mark, bytes]:
     """The thread document as JSON, and the mark it stands at.
 
     Args:
@@ -107,20 +120,20 @@ def document(context: Context, thread_id: str, version: int | None = None) -> tu
     Raises:
         Refusal: there is no such thread, or it has no such version.
     """
-    row = access.find(context, thread_id, Verb.GET)
-    if row.kind != RECORDS:
-        found = document_of(context, row, version)
+    row = access.find_thread(context, thread_id, Verb.GET)
+    if row.kind != RECORDS_KIND:
+        found = read_document_version(context, row, version)
         if found is None:
-            raise not_found()
+            raise make_not_found_refusal()
         return found
     at: Mark | None = Mark(row.version, row.hash)
     if version is not None and version != row.version:
-        at = mark_at(context.db, row.key, version) if 0 < version < row.version else None
+        at = find_mark(context.db, row.key, version) if 0 < version < row.version else None
     if at is None:
-        raise not_found()
-    folded = fold_at(context.db, row.key, at)
+        raise make_not_found_refusal()
+    folded = load_fold(context.db, row.key, at)
     body = msgspec.json.encode(folded.fold.document())
-    FOLDS.put(folded)
+    FOLD_CACHE.put(folded)
     return at, body
 
 
@@ -138,39 +151,39 @@ def set_visibility(
     Raises:
         Refusal: the caller may not; conflict.
     """
-    row = _found(context, thread_id, expected, Verb.SET_VISIBILITY)
+    row = _find_for_update(context, thread_id, expected, Verb.SET_VISIBILITY)
     if row.visibility == visibility:
-        return head_of(row)
-    if row.kind != RECORDS:
+        return make_head(row)
+    if row.kind != RECORDS_KIND:
         return set_document_visibility(context, row, visibility)
     return append_facts(context, row, [Shared(visibility=visibility)], "visibility")
 
 
-def delete(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
+def delete_thread(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
     """Put a thread away; fine if it is already. Arguments and errors as `set_visibility`."""
-    row = _found(context, thread_id, expected, Verb.DELETE)
+    row = _find_for_update(context, thread_id, expected, Verb.DELETE)
     if row.deleted_at is not None:
-        return head_of(row)
-    if row.kind == RECORDS:
+        return make_head(row)
+    if row.kind == RECORDS_KIND:
         return append_facts(context, row, [Trashed()], "deleted")
-    audit.note(context, "thread_deleted", row.key)
+    audit.log_action(context, "thread_deleted", row.key)
     _set_deleted(context, row.key, context.now)
-    return announce(context, row.key, Mark(row.version, row.hash), "deleted")
+    return publish_change(context, row.key, Mark(row.version, row.hash), "deleted")
 
 
-def restore(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
+def restore_thread(context: Context, thread_id: str, expected: Mark | int | None) -> ThreadHead:
     """Bring a thread back; fine if it is there. Arguments and errors as `set_visibility`."""
-    row = _found(context, thread_id, expected, Verb.RESTORE)
+    row = _find_for_update(context, thread_id, expected, Verb.RESTORE)
     if row.deleted_at is None:
-        return head_of(row)
-    if row.kind == RECORDS:
+        return make_head(row)
+    if row.kind == RECORDS_KIND:
         return append_facts(context, row, [Restored()], "restored")
-    audit.note(context, "thread_restored", row.key)
+    audit.log_action(context, "thread_restored", row.key)
     _set_deleted(context, row.key, None)
-    return announce(context, row.key, Mark(row.version, row.hash), "restored")
+    return publish_change(context, row.key, Mark(row.version, row.hash), "restored")
 
 
-def end_support(context: Context, thread_id: str) -> SupportAccess:
+def end_support_access(context: Context, thread_id: str) -> SupportAccess:
     """Let nobody of support in any more; a thread of records says so too, if it said otherwise.
 
     So no machine of the owner brings back, with what it knows, that support may read it.
@@ -178,26 +191,28 @@ def end_support(context: Context, thread_id: str) -> SupportAccess:
     Raises:
         Refusal: the caller is not the owner.
     """
-    row = access.find(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
-    ended = support.end(context, thread_id)
-    if row.kind == RECORDS and _is_said_to_be_shared(context, row):
+    row = access.find_thread(context, thread_id, Verb.GRANT_SUPPORT, for_update=True)
+    ended = support.end_access(context, thread_id)
+    if row.kind == RECORDS_KIND and _is_shared_in_records(context, row):
         append_facts(context, row, [Shared(with_support=False)], "records")
     return ended
 
 
-def _is_said_to_be_shared(context: Context, row: Row[Any]) -> bool:
+def _is_shared_in_records(context: Context, row: Row[Any]) -> bool:
     """Whether its records let support in; access is ended also where they cannot be folded."""
     try:
-        folded = fold_at(context.db, row.key, Mark(row.version, row.hash))
+        folded = load_fold(context.db, row.key, Mark(row.version, row.hash))
     except Refusal:
         return False
-    FOLDS.put(folded)
+    FOLD_CACHE.put(folded)
     return folded.fold.is_shared_with_support
 
 
-def _found(context: Context, thread_id: str, expected: Mark | int | None, verb: Verb) -> Row[Any]:
-    row = access.find(context, thread_id, verb, for_update=True)
-    check_if_expected(row, expected)
+def _find_for_update(
+    context: Context, thread_id: str, expected: Mark | int | None, verb: Verb
+) -> Row[Any]:
+    row = access.find_thread(context, thread_id, verb, for_update=True)
+    check_expected_version(row, expected)
     return row
 
 

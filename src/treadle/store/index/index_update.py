@@ -21,9 +21,9 @@ from treadle.store.index.schema import add_texts, find_row_range
 from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import VOCABULARY
+from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import ThreadSummary
-from treadle.thread.record import GENESIS, Condition, Head, Record
+from treadle.thread.record import GENESIS, Head, JournalCondition, Record
 
 NOTICE_COUNT: Final = 500
 """That more threads than this are read is said before: it takes seconds."""
@@ -274,8 +274,8 @@ class IndexUpdater:
             _delete_texts(database, number)
             return Head(), False, has_kept_past, ""
         found = reading.found
-        is_clean = found.condition is Condition.CLEAN and not reading.is_missing
-        damage = found.reason if found.condition is Condition.CORRUPT else ""
+        is_clean = found.condition is JournalCondition.CLEAN and not reading.is_missing
+        damage = found.reason if found.condition is JournalCondition.CORRUPT else ""
         return found.head, is_clean, has_kept_past, damage
 
     def _read_whole_output(self, ref: BlobRef) -> str | None:

@@ -29,8 +29,8 @@ from treadle.store.index.search import (
     parse_query,
 )
 from treadle.store.local_store import LocalStore
+from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import ThreadFold
-from treadle.thread.model import ThreadSummary
 
 ALL_THREADS: Final = ThreadFilters()
 

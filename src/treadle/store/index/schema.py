@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from treadle.core.tools import BlobRef
 from treadle.thread.record import Record
-from treadle.thread.search_texts import SearchTextKind, texts_of
+from treadle.thread.search_texts import SearchTextKind, list_texts
 
 SCHEMA_VERSION: Final = 2
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
@@ -115,7 +115,7 @@ def add_texts(
 ) -> None:
     """Add the texts and commits of records that are not there yet, of the thread of this number.
 
-    `whole` is as `texts_of` has it.
+    `whole` is as `list_texts` has it.
     """
     rows = (row for record in records for row in _make_rows(number, record, whole))
     while some := list(islice(rows, _ROW_COUNT)):
@@ -130,7 +130,7 @@ def _make_rows(
     number: int, record: Record, whole: Callable[[BlobRef], str | None]
 ) -> Iterator[tuple[int, str, str]]:
     texts: dict[SearchTextKind, list[str]] = {}
-    for kind, text in texts_of(record.event, whole):
+    for kind, text in list_texts(record.event, whole):
         of_kind = texts.setdefault(kind, [])
         if len(of_kind) > _NTH_MAX:
             of_kind[-1] += "\n" + text

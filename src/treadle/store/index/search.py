@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from treadle.errors import UsageError
 from treadle.store.index.schema import SEPARATOR, make_searchable
-from treadle.thread.model import ThreadSummary
+from treadle.thread.document import ThreadSummary
 from treadle.thread.search_texts import SearchTextKind
 
 TERM_COUNT_MAX: Final = 64

@@ -28,7 +28,7 @@ from treadle.store.journal import convert_os_errors, cut_torn_tail, is_unfinishe
 from treadle.store.local_store import LocalStore
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.ids import is_thread_id
-from treadle.thread.record import WRITE_SIZE_MAX, Condition, scan
+from treadle.thread.record import WRITE_SIZE_MAX, JournalCondition, scan_journal
 
 Sign: TypeAlias = Callable[[bytes], bytes]
 """(salt) -> what only who knows the text can say of it."""
@@ -97,8 +97,8 @@ def _undo_creation(store: LocalStore, thread_id: str) -> None:
         if not is_unfinished_creation(folders.disk, path):
             return
         with convert_os_errors("remove", path):
-            found = scan(folders.disk.read(path))
-            if found.condition is Condition.TORN:
+            found = scan_journal(folders.disk.read(path))
+            if found.condition is JournalCondition.TORN:
                 cut_torn_tail(folders.disk, path, found, folders.quarantine)
             folders.disk.unlink(path)
             folders.disk.sync_folder(folders.threads)

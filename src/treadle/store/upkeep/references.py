@@ -19,7 +19,7 @@ from treadle.store.disk import Disk
 from treadle.store.journal import convert_os_errors
 from treadle.store.thread_reader import decode_header
 from treadle.thread.codec import UnknownEntryError
-from treadle.thread.record import scan
+from treadle.thread.record import scan_journal
 
 HEADER_SIZE_MAX: Final = 1024 * 1024
 """Bytes in which record 1 must end to be read as one."""
@@ -84,7 +84,7 @@ def find_references(disk: Disk, path: str, blobs: Collection[str] = ()) -> FileR
 def _read_base(disk: Disk, path: str) -> set[str] | None:
     """What record 1 says; `None` if it says nothing that can be believed."""
     line, end, _ = disk.read_range(path, 0, HEADER_SIZE_MAX).partition(b"\n")
-    records = scan(line + end).records
+    records = scan_journal(line + end).records
     if not records:
         return None
     try:

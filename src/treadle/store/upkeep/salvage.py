@@ -21,7 +21,7 @@ from treadle.store.journal import convert_os_errors
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import decode_header
 from treadle.thread.codec import UnknownEntryError
-from treadle.thread.record import Condition
+from treadle.thread.record import JournalCondition
 
 END_COUNT_MAX: Final = 64
 """So many ends are tried for what looks like the beginning of a record: what a record holds may
@@ -102,11 +102,11 @@ def salvage(store: LocalStore, thread_id: str, creator: str) -> SalvageResult:
         DiskError: the disk refused; what was saved so far stands.
     """
     found = store.scan(thread_id)
-    if found.condition is not Condition.CORRUPT and not _has_problem(store, thread_id):
+    if found.condition is not JournalCondition.CORRUPT and not _has_problem(store, thread_id):
         raise UsageError(
             f"thread {thread_id} is not damaged",
             hint="an unfinished last write is mended by opening it"
-            if found.condition is Condition.TORN
+            if found.condition is JournalCondition.TORN
             else "`treadle fork` makes a copy to go on from",
         )
     path, _ = store.folders.find(thread_id)
@@ -132,7 +132,7 @@ def _has_problem(store: LocalStore, thread_id: str) -> bool:
     """Whether its base is not what it was, or its snapshot knows of records that are lost."""
     try:
         store.load_initial_fold(thread_id)  # a snapshot does without
-        return store.load(thread_id).condition is Condition.CORRUPT
+        return store.load(thread_id).condition is JournalCondition.CORRUPT
     except DamagedJournalError:
         return True
     except UnknownEntryError:

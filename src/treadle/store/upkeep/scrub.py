@@ -32,8 +32,8 @@ from treadle.store.upkeep.trash import Trash
 from treadle.thread.codec import UnknownEntryError, decode_entry, encode_entry
 from treadle.thread.facts import ChildStarted, FilesSaved, Scrubbed
 from treadle.thread.fold import ThreadFold
-from treadle.thread.record import Condition, Record, Scan, encode_batch, scan
-from treadle.thread.scrub import Rechained, RecordChange, rechain
+from treadle.thread.record import JournalCondition, JournalScan, Record, encode_batch, scan_journal
+from treadle.thread.scrub import RecordChange, ScrubbedJournal, scrub_journal
 from treadle.thread.snapshot import decode_snapshot
 
 _CHECKSUM: Final = b',\n  "checksum": "'
@@ -92,8 +92,8 @@ class _JournalPlan(Struct, frozen=True):
     thread: str
     path: str
     in_trash: bool
-    found: Scan
-    new: Rechained
+    found: JournalScan
+    new: ScrubbedJournal
     rest: bytes = b""
     data: bytes | None = None
     snapshot: bytes | None = None
@@ -189,7 +189,7 @@ class _ScrubRun:
             if thread_id in found:
                 continue
             found.add(thread_id)
-            for record in scan(self._read_file(path)).records:
+            for record in scan_journal(self._read_file(path)).records:
                 if b'"child_started"' in bytes(record.event):
                     left += self._find_child(record)
         return found
@@ -292,12 +292,12 @@ class _ScrubRun:
 
     def _plan_journal(self, thread_id: str, path: str, in_trash: bool) -> _JournalPlan:
         data = self._read_file(path)
-        found = scan(data)
+        found = scan_journal(data)
         is_target = thread_id in self._targets
         redact = self._redact if is_target else _return_unchanged
         change = RecordChange(redact, self._moved, self._sizes)
         try:
-            new = rechain(data, change)
+            new = scrub_journal(data, change)
         except UsageError as error:
             raise UsageError(f"{error.message} of thread {thread_id}", hint=error.hint) from error
         rest = data[found.head.size :]
@@ -307,7 +307,7 @@ class _ScrubRun:
         if not has_changed and clean_rest == rest:
             return replace(plan, snapshot=self._make_snapshot(plan))
         written = new.data
-        if found.condition is Condition.CORRUPT:
+        if found.condition is JournalCondition.CORRUPT:
             # What stands after damage cannot be chained: it is kept as it is, without the text.
             written += clean_rest
         elif has_changed:
@@ -366,7 +366,7 @@ class _ScrubRun:
         elif base.thread in self._plans:
             known = self._plans[base.thread].new.records[: base.version]
             if known and known[-1].is_at(base.version, base.hash):
-                fold = self._fold_thread(base.thread, known)[0].branch(header)
+                fold = self._fold_thread(base.thread, known)[0].make_fork(header)
             else:  # a branch that another one has taken the place of: folded as it is still
                 fold = self._store.load_initial_fold(thread_id)
         else:
@@ -416,7 +416,7 @@ class _ScrubRun:
     def _write_thread(self, plan: _JournalPlan) -> None:
         if plan.data is not None:
             sync_journal(self._disk, plan.path)
-            if plan.found.condition is Condition.TORN:
+            if plan.found.condition is JournalCondition.TORN:
                 self._quarantine_tail(plan)
             replace_file(self._disk, plan.path, plan.data)
         self._write_snapshot(plan)

@@ -23,10 +23,10 @@ from treadle.store.local_store import LocalStore
 from treadle.store.record_adoption import LockedThread, replace_journal
 from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
-from treadle.thread.branches import branch_through, events_by_id
+from treadle.thread.branches import collect_merged_branch, map_events_by_id
 from treadle.thread.facts import Base
-from treadle.thread.record import Head, Record, scan
-from treadle.thread.scrub import rechained
+from treadle.thread.record import Head, Record, scan_journal
+from treadle.thread.scrub import replace_events
 from treadle.thread.snapshot import decode_snapshot
 
 
@@ -44,8 +44,8 @@ def replace_scrubbed(store: LocalStore, thread: LockedThread, data: bytes) -> No
         StorageBusyError: another process moves, removes or scrubs threads; nothing was changed.
         StoreError: as `replace_journal`; it is as it was, or as it is to be.
     """
-    records = scan(data).records
-    events = events_by_id(records)
+    records = scan_journal(data).records
+    events = map_events_by_id(records)
     with ExitStack() as held:
         held.enter_context(Trash(store).hold_lock())
         bases = TextScanner(store.folders, str).read_bases()
@@ -84,7 +84,10 @@ def _find_forks(thread_id: str, bases: Mapping[str, Base]) -> list[str]:
 
 def _refresh_branch(data: bytes, events: Mapping[str, bytes]) -> bytes:
     """A branch with its records as they are in the scrubbed journal, as far as they are there."""
-    return rechained(data, make_record_cleaner(events)).data + data[scan(data).head.size :]
+    return (
+        replace_events(data, make_record_cleaner(events)).data
+        + data[scan_journal(data).head.size :]
+    )
 
 
 def make_record_cleaner(events: Mapping[str, bytes]) -> Callable[[Record, bytes, bytes], bytes]:
@@ -120,7 +123,7 @@ def _is_base_lost(base: Base, old: list[Record], new: list[Record]) -> bool:
 
     def has_it(records: list[Record]) -> bool:
         is_own = any(one.is_at(base.version, base.hash) for one in records)
-        return is_own or branch_through(records, base.version, base.hash) is not None
+        return is_own or collect_merged_branch(records, base.version, base.hash) is not None
 
     return has_it(old) and not has_it(new)
 

@@ -18,8 +18,8 @@ from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SNAPSHOT_SUFFIX, 
 from treadle.store.journal import convert_os_errors
 from treadle.store.upkeep.foreign_files import list_foreign_files
 from treadle.thread.facts import Base
-from treadle.thread.record import scan
-from treadle.thread.scrub import RecordChange, rechain
+from treadle.thread.record import scan_journal
+from treadle.thread.scrub import RecordChange, scrub_journal
 
 Redact: TypeAlias = Callable[[str], str]
 
@@ -165,8 +165,8 @@ class TextScanner:
     def _redact_branch(self, data: bytes, change: RecordChange) -> bytes:
         """A kept branch without the text; what is no record of it as it comes."""
         with suppress(UsageError):
-            new = rechain(data, change).data
-            rest = data[scan(data).head.size :]
+            new = scrub_journal(data, change).data
+            rest = data[scan_journal(data).head.size :]
             return new + redact_bytes(rest, self._redact)
         return redact_bytes(data, self._redact)
 

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.markdown_splitter import PART_LINES_MAX, MarkdownPiece, make_parser
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -71,7 +71,7 @@ class MarkdownBlock:
     """
 
     def __init__(self, markup: str, links: MutableMapping[str, Any] | None = None) -> None:
-        self._markup = legible(markup)
+        self._markup = sanitize_text(markup)
         is_code = _is_fenced(markup)
         is_rest = isinstance(markup, MarkdownPiece) and markup.goes_on and not is_code
         is_short = len(markup) <= RENDERED_CODE_SIZE_MAX if is_code else _is_quick_to_render(markup)
@@ -165,7 +165,7 @@ def _count_columns(tokens: Sequence[Token]) -> Iterator[int]:
 
 def _make_legible(tokens: Sequence[Token]) -> None:
     for token in tokens:
-        token.content, token.info = legible(token.content), legible(token.info)
+        token.content, token.info = sanitize_text(token.content), sanitize_text(token.info)
         _make_legible(token.children or ())
 
 
@@ -211,7 +211,7 @@ def _replace_links(inline: Sequence[Token], left: int) -> Iterator[Token]:
 def crop_address(address: str) -> str:
     """An address as it is shown: its beginning, and how much more there is."""
     more = len(address) - ADDRESS_LENGTH_MAX
-    shown = legible(address[:ADDRESS_LENGTH_MAX])
+    shown = sanitize_text(address[:ADDRESS_LENGTH_MAX])
     return f"{shown}… {more} more characters" if more > 0 else shown
 
 

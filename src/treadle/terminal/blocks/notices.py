@@ -14,7 +14,7 @@ from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.terminal.blocks.frames import PrefixedBlock
 from treadle.terminal.call_text import format_duration
 from treadle.terminal.styles import rich_style
-from treadle.thread.safe_text import legible
+from treadle.thread.safe_text import sanitize_text
 
 PROMPT_LENGTH_MAX: Final = 10_000
 """Characters of a prompt that are shown again; it is on disk as it is."""
@@ -22,7 +22,7 @@ PROMPT_LENGTH_MAX: Final = 10_000
 
 def prompt_block(text: str) -> RenderableType:
     """What the person said."""
-    shown = legible(text[:PROMPT_LENGTH_MAX])
+    shown = sanitize_text(text[:PROMPT_LENGTH_MAX])
     if more := len(text) - len(text[:PROMPT_LENGTH_MAX]):
         shown += f"\n… {more} more characters"
     return PrefixedBlock(Text(shown, "bold"), "> ", f"bold {rich_style('accent')}")
@@ -36,7 +36,7 @@ def line_block(text: str, style: str = "dim", mark: str = "") -> RenderableType:
         style: one of `STYLES`.
         mark: what tells what kind of line it is, without colours.
     """
-    return Text(f"{mark}{legible(text)}", rich_style(style))
+    return Text(f"{mark}{sanitize_text(text)}", rich_style(style))
 
 
 def retry_text(error: LlmError, seconds: float, *, is_begun: bool) -> str:
@@ -53,7 +53,7 @@ def turn_end_block(
     words, style = _OUTCOME_TEXTS[finished.outcome]
     if words:
         error = f": {finished.error}" if finished.error else ""
-        text.append(legible(f"{words}{error}\n"), rich_style(style))
+        text.append(sanitize_text(f"{words}{error}\n"), rich_style(style))
     took = "" if took_s is None else format_duration(took_s)
     rule = "" if is_plain else "─ "
     text.append(f"{rule}{', '.join(_list_usage(finished, took))}", rich_style("dim"))

@@ -22,9 +22,9 @@ from treadle.api.types import (
     UserUpdate,
 )
 from treadle.server.accounts import accounts, audit
-from treadle.server.http.endpoints import Asked, Endpoint, EndpointResponse
+from treadle.server.http.endpoints import Endpoint, EndpointRequest, EndpointResponse
 
-_CODES: Final = (ErrorCode.FORBIDDEN,)
+_ERROR_CODES: Final = (ErrorCode.FORBIDDEN,)
 
 
 class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,49 +34,55 @@ class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
     before: Annotated[int, Meta(ge=1, le=SEQ_MAX)] | None = None
 
 
-def _organizations(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.organizations(asked.context))
+def _list_organizations(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.list_organizations(request.context))
 
 
-def _make_organization(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.make_organization(asked.context, asked.body))
+def _make_organization(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.make_organization(request.context, request.body))
 
 
-def _users(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.users(asked.context))
+def _list_users(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.list_users(request.context))
 
 
-def _make_user(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.make_user(asked.context, asked.body))
+def _make_user(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.make_user(request.context, request.body))
 
 
-def _user(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.user(asked.context, asked.path["name"]))
+def _get_user(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.get_user(request.context, request.path["name"]))
 
 
-def _change_user(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.change_user(asked.context, asked.path["name"], asked.body))
+def _change_user(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(
+        accounts.change_user(request.context, request.path["name"], request.body)
+    )
 
 
-def _tokens_of(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.tokens_of(asked.context, asked.path["name"]))
+def _list_user_tokens(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.list_user_tokens(request.context, request.path["name"]))
 
 
-def _make_token(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.make_token_of(asked.context, asked.path["name"], asked.body))
+def _make_user_token(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(
+        accounts.make_user_token(request.context, request.path["name"], request.body)
+    )
 
 
-def _all_tokens(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.all_tokens(asked.context))
+def _list_all_tokens(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.list_all_tokens(request.context))
 
 
-def _revoke_token(asked: Asked) -> EndpointResponse:
-    accounts.revoke_token(asked.context, int(asked.path["token_id"]))
+def _revoke_token(request: EndpointRequest) -> EndpointResponse:
+    accounts.revoke_token(request.context, int(request.path["token_id"]))
     return EndpointResponse()
 
 
-def _audit(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(audit.lines(asked.context, asked.query.limit, asked.query.before))
+def _list_audit_lines(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(
+        audit.list_lines(request.context, request.query.limit, request.query.before)
+    )
 
 
 ENDPOINTS: Final = (
@@ -85,9 +91,9 @@ ENDPOINTS: Final = (
         path="/api/admin/organizations",
         name="list_organizations",
         about="All organizations.",
-        do=_organizations,
+        do=_list_organizations,
         answer=Organizations,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="POST",
@@ -99,16 +105,16 @@ ENDPOINTS: Final = (
         body=NewOrganization,
         status=201,
         answer=Organization,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="GET",
         path="/api/admin/users",
         name="list_users",
         about="All users.",
-        do=_users,
+        do=_list_users,
         answer=Users,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="POST",
@@ -120,16 +126,16 @@ ENDPOINTS: Final = (
         body=NewUser,
         status=201,
         answer=User,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="GET",
         path="/api/admin/users/{name}",
         name="get_user",
         about="A user.",
-        do=_user,
+        do=_get_user,
         answer=User,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="PATCH",
@@ -140,37 +146,37 @@ ENDPOINTS: Final = (
         is_write=True,
         body=UserUpdate,
         answer=User,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="GET",
         path="/api/admin/users/{name}/tokens",
         name="list_tokens_of_user",
         about="The tokens of a user, without what opens anything.",
-        do=_tokens_of,
+        do=_list_user_tokens,
         answer=Tokens,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="POST",
         path="/api/admin/users/{name}/tokens",
         name="make_token_of_user",
         about="Make a token for a user; it is not shown again.",
-        do=_make_token,
+        do=_make_user_token,
         is_write=True,
         body=NewToken,
         status=201,
         answer=Token,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="GET",
         path="/api/admin/tokens",
         name="list_tokens",
         about="Everybody's tokens, without what opens anything.",
-        do=_all_tokens,
+        do=_list_all_tokens,
         answer=Tokens,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="DELETE",
@@ -180,16 +186,16 @@ ENDPOINTS: Final = (
         do=_revoke_token,
         is_write=True,
         status=204,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
     Endpoint(
         method="GET",
         path="/api/admin/audit",
         name="audit",
         about="Who changed what about who may see or do something, newest first.",
-        do=_audit,
+        do=_list_audit_lines,
         query=AuditQuery,
         answer=Audit,
-        codes=_CODES,
+        codes=_ERROR_CODES,
     ),
 )

@@ -6,23 +6,23 @@ from typing import Final
 
 from treadle.api.types import Me, NewToken, Token, Tokens
 from treadle.server.accounts import accounts
-from treadle.server.http.endpoints import Asked, Endpoint, EndpointResponse
+from treadle.server.http.endpoints import Endpoint, EndpointRequest, EndpointResponse
 
 
-def _me(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.me(asked.context))
+def _get_current_user(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.get_current_user(request.context))
 
 
-def _tokens(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.own_tokens(asked.context))
+def _list_tokens(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.list_own_tokens(request.context))
 
 
-def _make_token(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(accounts.make_own_token(asked.context, asked.body))
+def _make_token(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(accounts.make_own_token(request.context, request.body))
 
 
-def _revoke_token(asked: Asked) -> EndpointResponse:
-    accounts.revoke_own_token(asked.context, int(asked.path["token_id"]))
+def _revoke_token(request: EndpointRequest) -> EndpointResponse:
+    accounts.revoke_own_token(request.context, int(request.path["token_id"]))
     return EndpointResponse()
 
 
@@ -32,7 +32,7 @@ ENDPOINTS: Final = (
         path="/api/me",
         name="me",
         about="Who the caller is.",
-        do=_me,
+        do=_get_current_user,
         answer=Me,
     ),
     Endpoint(
@@ -40,7 +40,7 @@ ENDPOINTS: Final = (
         path="/api/tokens",
         name="list_own_tokens",
         about="The caller's tokens, without what opens anything.",
-        do=_tokens,
+        do=_list_tokens,
         answer=Tokens,
     ),
     Endpoint(

@@ -6,15 +6,15 @@ from typing import Final
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Health
-from treadle.server.http.endpoints import JSON, Asked, Endpoint, EndpointResponse
+from treadle.server.http.endpoints import JSON, Endpoint, EndpointRequest, EndpointResponse
 
 TEXT: Final = "text/plain"
 
-OWN: Final = frozenset(("health", "ready", "metrics", "openapi"))
+APPLICATION_ENDPOINTS: Final = frozenset(("health", "ready", "metrics", "openapi"))
 """The names of what the application answers by itself; these count for no rate."""
 
 
-def _nothing(_: Asked) -> EndpointResponse:
+def _make_empty_response(_: EndpointRequest) -> EndpointResponse:
     return EndpointResponse()
 
 
@@ -24,7 +24,7 @@ ENDPOINTS: Final = (
         path="/health",
         name="health",
         about="Whether the server and its database work.",
-        do=_nothing,
+        do=_make_empty_response,
         is_open=True,
         more_statuses=(503,),
         answer=Health,
@@ -34,7 +34,7 @@ ENDPOINTS: Final = (
         path="/ready",
         name="ready",
         about="Whether requests are to be sent here: the tables are there, it is not stopping.",
-        do=_nothing,
+        do=_make_empty_response,
         is_open=True,
         more_statuses=(503,),
         answer=Health,
@@ -44,7 +44,7 @@ ENDPOINTS: Final = (
         path="/metrics",
         name="metrics",
         about="Numbers for Prometheus: for admins, and for callers on this machine.",
-        do=_nothing,
+        do=_make_empty_response,
         is_open=True,
         answer=TEXT,
         codes=(ErrorCode.UNAUTHORIZED, ErrorCode.NOT_FOUND),
@@ -54,7 +54,7 @@ ENDPOINTS: Final = (
         path="/api/openapi.json",
         name="openapi",
         about="This document.",
-        do=_nothing,
+        do=_make_empty_response,
         is_open=True,
         answer=JSON,
     ),

@@ -15,12 +15,12 @@ from treadle.server.http.endpoints import (
     BYTES,
     EVENTS,
     LINES,
-    Asked,
     Endpoint,
+    EndpointRequest,
     EndpointResponse,
     IfMatch,
 )
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 
 PAGE_COUNT: Final = 200
@@ -28,22 +28,22 @@ PAGE_COUNT: Final = 200
 
 HEADS_MAX: Final = 1000
 
-_RECORDS: Final = "/api/threads/{thread_id}/records"
-_BLOB: Final = "/api/threads/{thread_id}/blobs/{sha256}"
-_NUMBER: Final = Meta(ge=0, le=SEQ_MAX)
+_RECORDS_PATH: Final = "/api/threads/{thread_id}/records"
+_BLOB_PATH: Final = "/api/threads/{thread_id}/blobs/{sha256}"
+_SEQ_RANGE: Final = Meta(ge=0, le=SEQ_MAX)
 
 
-class AfterQuery(Struct, frozen=True, forbid_unknown_fields=True):
+class RecordsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Records after which one; `hash` says which it is, so that another history is noticed."""
 
-    after: Annotated[int, _NUMBER] = 0
+    after: Annotated[int, _SEQ_RANGE] = 0
     hash: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")] | UnsetType = UNSET
 
 
 class HeadsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Changes after which one, and how many; `stamp` is that of the answer that named it."""
 
-    after: Annotated[int, _NUMBER] = 0
+    after: Annotated[int, _SEQ_RANGE] = 0
     stamp: Annotated[str, Meta(pattern="^([0-9a-f]{16})?$")] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=HEADS_MAX)] = 500
 
@@ -51,81 +51,85 @@ class HeadsQuery(Struct, frozen=True, forbid_unknown_fields=True):
 class ChangesQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Changes after which one; without it those from now on. `Last-Event-ID` stands above it."""
 
-    after: Annotated[int, _NUMBER] | UnsetType = UNSET
+    after: Annotated[int, _SEQ_RANGE] | UnsetType = UNSET
 
 
-class _Line(Struct, frozen=True):
+class _RecordPosition(Struct, frozen=True):
     """What of a record says where it stands."""
 
     seq: int
     hash: str
 
 
-def _push(asked: Asked) -> EndpointResponse:
-    base = _place(asked)
-    return _headed(threads.push(asked.context, asked.thread_id, base, asked.body))
+def _push_records(request: EndpointRequest) -> EndpointResponse:
+    base = _require_mark(request)
+    return _respond_with_head(
+        threads.push_records(request.context, request.thread_id, base, request.body)
+    )
 
 
-def _replace(asked: Asked) -> EndpointResponse:
-    base = _place(asked)
-    return _headed(threads.replace_all(asked.context, asked.thread_id, base, asked.body))
+def _replace_records(request: EndpointRequest) -> EndpointResponse:
+    base = _require_mark(request)
+    return _respond_with_head(
+        threads.replace_records(request.context, request.thread_id, base, request.body)
+    )
 
 
-def _place(asked: Asked) -> Mark:
+def _require_mark(request: EndpointRequest) -> Mark:
     """Records go on from a record, not from a number."""
-    if not isinstance(asked.base, Mark):
+    if not isinstance(request.base, Mark):
         raise Refusal(
             ErrorCode.BAD_REQUEST, "`If-Match` must name the record: its number and its hash"
         )
-    return asked.base
+    return request.base
 
 
-def _headed(head: ThreadHead) -> EndpointResponse:
+def _respond_with_head(head: ThreadHead) -> EndpointResponse:
     return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
 
 
-def _pull(asked: Asked) -> EndpointResponse:
+def _pull_records(request: EndpointRequest) -> EndpointResponse:
     """The first page; the others are read while the one before them is on its way."""
-    query = asked.query
+    query = request.query
     after = query.after if query.hash is UNSET else Mark(query.after, query.hash)
-    head = threads.head(asked.context, asked.thread_id)
-    page = _page(asked.context, asked.thread_id, after, head.version)
+    head = threads.read_head(request.context, request.thread_id)
+    page = _make_page(request.context, request.thread_id, after, head.version)
     return msgspec.structs.replace(page, headers={"etag": Mark(head.version, head.hash).tag})
 
 
-def _page(context: Context, thread_id: str, after: Mark | int, end: int) -> EndpointResponse:
+def _make_page(context: Context, thread_id: str, after: Mark | int, end: int) -> EndpointResponse:
     """Records up to the one that was the last when the answer began, so that it has an end."""
     begin = after.seq if isinstance(after, Mark) else after
-    lines = threads.records(context, thread_id, after, max(0, min(PAGE_COUNT, end - begin)))
+    lines = threads.read_records(context, thread_id, after, max(0, min(PAGE_COUNT, end - begin)))
     body = b"".join(line + b"\n" for line in lines)
     if not lines or begin + len(lines) >= end:
         return EndpointResponse(raw=body)
-    last = msgspec.json.decode(lines[-1], type=_Line)
+    last = msgspec.json.decode(lines[-1], type=_RecordPosition)
     # The hash is asked for again: a history that was replaced meanwhile ends the answer too soon.
     place = Mark(last.seq, last.hash)
-    return EndpointResponse(raw=body, rest=lambda later: _page(later, thread_id, place, end))
+    return EndpointResponse(raw=body, rest=lambda later: _make_page(later, thread_id, place, end))
 
 
-def _heads(asked: Asked) -> EndpointResponse:
-    query = asked.query
+def _list_heads(request: EndpointRequest) -> EndpointResponse:
+    query = request.query
     stamp = "" if query.stamp is UNSET else query.stamp
-    return EndpointResponse(threads.heads(asked.context, query.after, query.limit, stamp))
+    return EndpointResponse(threads.list_heads(request.context, query.after, query.limit, stamp))
 
 
-def _changes(asked: Asked) -> EndpointResponse:
+def _check_may_listen(request: EndpointRequest) -> EndpointResponse:
     """That the caller may listen; the application goes on."""
-    threads.heads(asked.context, 0, 1)
+    threads.list_heads(request.context, 0, 1)
     return EndpointResponse()
 
 
-def _put_blob(asked: Asked) -> EndpointResponse:
-    threads.put_blob(asked.context, asked.thread_id, asked.path["sha256"], asked.body)
+def _put_blob(request: EndpointRequest) -> EndpointResponse:
+    threads.put_blob(request.context, request.thread_id, request.path["sha256"], request.body)
     return EndpointResponse()
 
 
-def _get_blob(asked: Asked) -> EndpointResponse:
+def _get_blob(request: EndpointRequest) -> EndpointResponse:
     return EndpointResponse(
-        raw=threads.get_blob(asked.context, asked.thread_id, asked.path["sha256"])
+        raw=threads.get_blob(request.context, request.thread_id, request.path["sha256"])
     )
 
 
@@ -140,10 +144,10 @@ _PUSH_CODES: Final = (
 ENDPOINTS: Final = (
     Endpoint(
         method="POST",
-        path=_RECORDS,
+        path=_RECORDS_PATH,
         name="push_records",
         about="Append records to the one that `If-Match` names; doing it again changes nothing.",
-        do=_push,
+        do=_push_records,
         is_write=True,
         body=LINES,
         base=IfMatch.MUST,
@@ -153,10 +157,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="PUT",
-        path=_RECORDS,
+        path=_RECORDS_PATH,
         name="replace_records",
         about="Replace a whole journal from which a text was removed, as its owner.",
-        do=_replace,
+        do=_replace_records,
         is_write=True,
         body=LINES,
         base=IfMatch.MUST,
@@ -166,12 +170,12 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="GET",
-        path=_RECORDS,
+        path=_RECORDS_PATH,
         name="pull_records",
         about="The records after one, as they were sent; the `ETag` names the last.",
-        do=_pull,
+        do=_pull_records,
         is_open=True,
-        query=AfterQuery,
+        query=RecordsQuery,
         answer=LINES,
         has_tag=True,
         codes=(ErrorCode.UNAUTHORIZED, ErrorCode.CONFLICT),
@@ -181,7 +185,7 @@ ENDPOINTS: Final = (
         path="/api/heads",
         name="heads",
         about="Where the caller's own threads are that changed after a change.",
-        do=_heads,
+        do=_list_heads,
         query=HeadsQuery,
         answer=ThreadHeads,
     ),
@@ -190,13 +194,13 @@ ENDPOINTS: Final = (
         path="/api/changes",
         name="changes",
         about="Changes as they happen, as server-sent events: each is a `ThreadHead`.",
-        do=_changes,
+        do=_check_may_listen,
         query=ChangesQuery,
         answer=EVENTS,
     ),
     Endpoint(
         method="PUT",
-        path=_BLOB,
+        path=_BLOB_PATH,
         name="put_blob",
         about="Keep a large output of a thread under the SHA-256 of its bytes.",
         do=_put_blob,
@@ -207,7 +211,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="GET",
-        path=_BLOB,
+        path=_BLOB_PATH,
         name="get_blob",
         about="A large output of a thread.",
         do=_get_blob,

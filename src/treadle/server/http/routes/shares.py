@@ -7,63 +7,67 @@ from typing import Final
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
 from treadle.server.accounts import share_links, support
-from treadle.server.http.endpoints import HTML, Asked, Endpoint, EndpointResponse
+from treadle.server.http.endpoints import HTML, Endpoint, EndpointRequest, EndpointResponse
 from treadle.server.threads import threads
 
-_SHARE: Final = "/api/threads/{thread_id}/share"
-_SUPPORT: Final = "/api/threads/{thread_id}/support-access"
+_SHARE_PATH: Final = "/api/threads/{thread_id}/share"
+_SUPPORT_PATH: Final = "/api/threads/{thread_id}/support-access"
 
 
-def _share(asked: Asked) -> EndpointResponse:
+def _create_link(request: EndpointRequest) -> EndpointResponse:
     return EndpointResponse(
-        share_links.create(asked.context, asked.thread_id, asked.body, asked.origin)
+        share_links.create_link(request.context, request.thread_id, request.body, request.origin)
     )
 
 
-def _shares(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(share_links.links(asked.context, asked.thread_id))
+def _list_links(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(share_links.list_links(request.context, request.thread_id))
 
 
-def _unshare(asked: Asked) -> EndpointResponse:
-    share_links.revoke(asked.context, asked.thread_id)
+def _revoke_links(request: EndpointRequest) -> EndpointResponse:
+    share_links.revoke_links(request.context, request.thread_id)
     return EndpointResponse()
 
 
-def _opened(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(share_links.opened(asked.context, asked.path["token"], asked.thread_id))
+def _open_link(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(
+        share_links.open_link(request.context, request.path["token"], request.thread_id)
+    )
 
 
-def _page(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(raw=share_links.page(asked.context, asked.path["token"]).encode())
+def _render_link_page(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(
+        raw=share_links.render_link_page(request.context, request.path["token"]).encode()
+    )
 
 
-def _status(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(support.status(asked.context, asked.thread_id))
+def _get_support_status(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(support.get_status(request.context, request.thread_id))
 
 
-def _grant(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(support.grant(asked.context, asked.thread_id))
+def _grant_support(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(support.grant_access(request.context, request.thread_id))
 
 
-def _end(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(threads.end_support(asked.context, asked.thread_id))
+def _end_support(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(threads.end_support_access(request.context, request.thread_id))
 
 
-def _request(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(support.request(asked.context, asked.thread_id))
+def _request_support(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(support.request_access(request.context, request.thread_id))
 
 
-def _approve(asked: Asked) -> EndpointResponse:
-    return EndpointResponse(support.approve(asked.context, asked.thread_id))
+def _approve_support(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(support.approve_requests(request.context, request.thread_id))
 
 
 ENDPOINTS: Final = (
     Endpoint(
         method="POST",
-        path=_SHARE,
+        path=_SHARE_PATH,
         name="share",
         about="Make a link that shows the thread to whoever has it; the one before it ends.",
-        do=_share,
+        do=_create_link,
         is_write=True,
         body=NewShare,
         is_body_optional=True,
@@ -73,29 +77,29 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="GET",
-        path=_SHARE,
+        path=_SHARE_PATH,
         name="list_shares",
         about="The links that were made, without what opens them.",
-        do=_shares,
+        do=_list_links,
         answer=Shares,
         codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="DELETE",
-        path=_SHARE,
+        path=_SHARE_PATH,
         name="unshare",
         about="End every link of the thread.",
-        do=_unshare,
+        do=_revoke_links,
         is_write=True,
         status=204,
         codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="GET",
-        path=_SHARE + "/{token}",
+        path=_SHARE_PATH + "/{token}",
         name="open_share",
         about="What the holder of a link sees.",
-        do=_opened,
+        do=_open_link,
         is_open=True,
         answer=SharedThread,
         codes=(ErrorCode.UNAUTHORIZED, ErrorCode.GONE),
@@ -105,26 +109,26 @@ ENDPOINTS: Final = (
         path="/share/{token}",
         name="share_page",
         about="The same as a page.",
-        do=_page,
+        do=_render_link_page,
         is_open=True,
         answer=HTML,
         codes=(ErrorCode.UNAUTHORIZED, ErrorCode.GONE),
     ),
     Endpoint(
         method="GET",
-        path=_SUPPORT,
+        path=_SUPPORT_PATH,
         name="support_access",
         about="Whether support may read the thread.",
-        do=_status,
+        do=_get_support_status,
         answer=SupportAccess,
         codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="POST",
-        path=_SUPPORT,
+        path=_SUPPORT_PATH,
         name="grant_support_access",
         about="Let support read the thread for 31 days.",
-        do=_grant,
+        do=_grant_support,
         is_write=True,
         status=201,
         answer=SupportAccess,
@@ -132,20 +136,20 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="DELETE",
-        path=_SUPPORT,
+        path=_SUPPORT_PATH,
         name="end_support_access",
         about="End support's access, or refuse it.",
-        do=_end,
+        do=_end_support,
         is_write=True,
         answer=SupportAccess,
         codes=(ErrorCode.FORBIDDEN,),
     ),
     Endpoint(
         method="POST",
-        path=_SUPPORT + "/request",
+        path=_SUPPORT_PATH + "/request",
         name="request_support_access",
         about="Support asks the owner for access.",
-        do=_request,
+        do=_request_support,
         is_write=True,
         status=201,
         answer=SupportAccess,
@@ -153,10 +157,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="POST",
-        path=_SUPPORT + "/approve",
+        path=_SUPPORT_PATH + "/approve",
         name="approve_support_access",
         about="The owner says yes, for 31 days.",
-        do=_approve,
+        do=_approve_support,
         is_write=True,
         answer=SupportAccess,
         codes=(ErrorCode.FORBIDDEN, ErrorCode.BAD_REQUEST),

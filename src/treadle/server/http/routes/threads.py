@@ -16,18 +16,18 @@ from treadle.api.types import (
     Time,
 )
 from treadle.server import search
-from treadle.server.http.endpoints import JSON, Asked, Endpoint, EndpointResponse, IfMatch
+from treadle.server.http.endpoints import JSON, Endpoint, EndpointRequest, EndpointResponse, IfMatch
 from treadle.server.search import thread_lists
 from treadle.server.threads import threads
+from treadle.thread.document import Thread
 from treadle.thread.facts import Visibility
-from treadle.thread.model import Thread
 
-_THREAD: Final = "/api/threads/{thread_id}"
+_THREAD_PATH: Final = "/api/threads/{thread_id}"
 
 _Text = Annotated[str, Meta(max_length=thread_lists.VALUE_LENGTH_MAX)]
 _Limit = Annotated[int, Meta(ge=1, le=thread_lists.LIMIT_MAX)]
 _Offset = Annotated[int, Meta(ge=0, le=thread_lists.OFFSET_MAX)]
-_Moment = Annotated[Time, Meta(extra_json_schema={"format": "date-time"})]
+_DateTime = Annotated[Time, Meta(extra_json_schema={"format": "date-time"})]
 _Flag = Literal["true", "false"]
 
 
@@ -46,8 +46,8 @@ class ListQuery(Struct, frozen=True, forbid_unknown_fields=True):
     visibility: Visibility | UnsetType = UNSET
     machine: Literal["chat", "task"] | UnsetType = UNSET
     model: _Text | UnsetType = UNSET
-    since: _Moment | UnsetType = UNSET
-    until: _Moment | UnsetType = UNSET
+    since: _DateTime | UnsetType = UNSET
+    until: _DateTime | UnsetType = UNSET
     deleted: _Flag | UnsetType = UNSET
     imported: _Flag | UnsetType = UNSET
 
@@ -73,61 +73,75 @@ class DeleteQuery(Struct, frozen=True, forbid_unknown_fields=True):
     purge: _Flag = "false"
 
 
-def _list(asked: Asked) -> EndpointResponse:
+def _list_threads(request: EndpointRequest) -> EndpointResponse:
     given = {
         name: value if isinstance(value, tuple) else (value,)
-        for name, value in structs.asdict(asked.query).items()
+        for name, value in structs.asdict(request.query).items()
         if value is not UNSET and name not in ("limit", "offset")
     }
-    filters = thread_lists.filters_of(given)
+    filters = thread_lists.parse_filters(given)
     return EndpointResponse(
-        thread_lists.page(asked.context, filters, asked.query.limit, asked.query.offset)
+        thread_lists.list_threads(
+            request.context, filters, request.query.limit, request.query.offset
+        )
     )
 
 
-def _search(asked: Asked) -> EndpointResponse:
-    query = asked.query
+def _search_threads(request: EndpointRequest) -> EndpointResponse:
+    query = request.query
     folder = query.workspace or None
-    return EndpointResponse(search.find(asked.context, query.q, query.limit, query.offset, folder))
+    return EndpointResponse(
+        search.search_threads(request.context, query.q, query.limit, query.offset, folder)
+    )
 
 
-def _get(asked: Asked) -> EndpointResponse:
-    version = asked.query.version or None
-    return _document(asked, *threads.document(asked.context, asked.thread_id, version))
+def _get_thread(request: EndpointRequest) -> EndpointResponse:
+    version = request.query.version or None
+    return _make_document_response(
+        request, *threads.read_document(request.context, request.thread_id, version)
+    )
 
 
-def _document(asked: Asked, mark: Mark, body: bytes, *, is_new: bool = False) -> EndpointResponse:
+def _make_document_response(
+    request: EndpointRequest, mark: Mark, body: bytes, *, is_new: bool = False
+) -> EndpointResponse:
     tag = {"etag": mark.tag}
-    if asked.known & {"*", mark.tag.strip('"')}:
+    if request.known & {"*", mark.tag.strip('"')}:
         return EndpointResponse(status=304, headers=tag)
     return EndpointResponse(raw=body, headers=tag, status=201 if is_new else 0)
 
 
-def _put(asked: Asked) -> EndpointResponse:
-    expected = asked.base.seq if isinstance(asked.base, Mark) else asked.base
-    mark, body, is_new = threads.put_document(asked.context, asked.thread_id, asked.body, expected)
-    return _document(asked, mark, body, is_new=is_new)
+def _put_thread(request: EndpointRequest) -> EndpointResponse:
+    expected = request.base.seq if isinstance(request.base, Mark) else request.base
+    mark, body, is_new = threads.put_document(
+        request.context, request.thread_id, request.body, expected
+    )
+    return _make_document_response(request, mark, body, is_new=is_new)
 
 
-def _headed(head: ThreadHead) -> EndpointResponse:
+def _respond_with_head(head: ThreadHead) -> EndpointResponse:
     return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
 
 
-def _delete(asked: Asked) -> EndpointResponse:
-    if asked.query.purge == "true":
-        threads.purge(asked.context, asked.thread_id)
+def _delete_thread(request: EndpointRequest) -> EndpointResponse:
+    if request.query.purge == "true":
+        threads.purge_thread(request.context, request.thread_id)
     else:
-        threads.delete(asked.context, asked.thread_id, asked.base)
+        threads.delete_thread(request.context, request.thread_id, request.base)
     return EndpointResponse()
 
 
-def _restore(asked: Asked) -> EndpointResponse:
-    return _headed(threads.restore(asked.context, asked.thread_id, asked.base))
+def _restore_thread(request: EndpointRequest) -> EndpointResponse:
+    return _respond_with_head(
+        threads.restore_thread(request.context, request.thread_id, request.base)
+    )
 
 
-def _set_visibility(asked: Asked) -> EndpointResponse:
-    visibility = asked.body.visibility
-    return _headed(threads.set_visibility(asked.context, asked.thread_id, asked.base, visibility))
+def _set_visibility(request: EndpointRequest) -> EndpointResponse:
+    visibility = request.body.visibility
+    return _respond_with_head(
+        threads.set_visibility(request.context, request.thread_id, request.base, visibility)
+    )
 
 
 ENDPOINTS: Final = (
@@ -136,7 +150,7 @@ ENDPOINTS: Final = (
         path="/api/threads",
         name="list_threads",
         about="The threads that the caller may see, newest activity first.",
-        do=_list,
+        do=_list_threads,
         is_open=True,
         query=ListQuery,
         answer=ThreadList,
@@ -147,7 +161,7 @@ ENDPOINTS: Final = (
         path="/api/threads/search",
         name="search_threads",
         about="The threads that the caller may see and in which something was said, best first.",
-        do=_search,
+        do=_search_threads,
         is_open=True,
         query=SearchQuery,
         answer=SearchResult,
@@ -155,10 +169,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="GET",
-        path=_THREAD,
+        path=_THREAD_PATH,
         name="get_thread",
         about="The thread as one document, of any version.",
-        do=_get,
+        do=_get_thread,
         is_open=True,
         query=VersionQuery,
         more_statuses=(304,),
@@ -168,10 +182,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="PUT",
-        path=_THREAD,
+        path=_THREAD_PATH,
         name="put_thread",
         about="Keep a document as the next version of a thread, for clients without records.",
-        do=_put,
+        do=_put_thread,
         is_write=True,
         body=JSON,
         base=IfMatch.MAY,
@@ -188,10 +202,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="DELETE",
-        path=_THREAD,
+        path=_THREAD_PATH,
         name="delete_thread",
         about="Put the thread away; with `purge=true` remove what was said for good.",
-        do=_delete,
+        do=_delete_thread,
         is_write=True,
         query=DeleteQuery,
         base=IfMatch.MAY,
@@ -200,10 +214,10 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="POST",
-        path=_THREAD + "/restore",
+        path=_THREAD_PATH + "/restore",
         name="restore_thread",
         about="Take a thread back that was put away.",
-        do=_restore,
+        do=_restore_thread,
         is_write=True,
         base=IfMatch.MAY,
         answer=ThreadHead,
@@ -212,7 +226,7 @@ ENDPOINTS: Final = (
     ),
     Endpoint(
         method="POST",
-        path=_THREAD + "/visibility",
+        path=_THREAD_PATH + "/visibility",
         name="set_visibility",
         about="Say who may see the thread.",
         do=_set_visibility,

@@ -25,12 +25,12 @@ from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ThreadHead
-from treadle.server.accounts.access import Place, hears
+from treadle.server.accounts.access import AccessAttributes, may_receive_changes
 from treadle.server.context import Principal
 from treadle.server.http import logs
 from treadle.server.http.settings import ServerConfig
-from treadle.server.problems import Refusal
-from treadle.server.threads.news import NEW_MAX, News
+from treadle.server.refusals import Refusal
+from treadle.server.threads.listener_updates import CHANGE_COUNT_MAX, ListenerUpdate
 
 PAGE_COUNT: Final = 100
 """Changes that a listener reads at a time from the database."""
@@ -40,10 +40,10 @@ GATHER_TIME_S: Final = 0.05
 
 HEARTBEAT: Final = b": still here\n\n"
 
-LookAtNews = Callable[[int | None, Collection[int]], Awaitable[News]]
+UpdateReader = Callable[[int | None, Collection[int]], Awaitable[ListenerUpdate]]
 
 
-class Look(Struct, frozen=True):
+class ChangePage(Struct, frozen=True):
     """What a listener found in the database: changes after its place, and where it is now."""
 
     heads: tuple[ThreadHead, ...]
@@ -64,7 +64,7 @@ class Listener:
         self.wake = asyncio.Event()
 
 
-class _Kept(Struct, frozen=True):
+class _EncodedChange(Struct, frozen=True):
     """One of the newest changes, ready to be sent."""
 
     change: int
@@ -77,53 +77,53 @@ class ChangeListeners:
 
     Args:
         config: how many may listen, and how often is looked.
-        look: asks the database for the changes after one, and whose these tokens are.
+        read_update: asks the database for the changes after one, and whose these tokens are.
     """
 
-    def __init__(self, config: ServerConfig, look: LookAtNews) -> None:
+    def __init__(self, config: ServerConfig, read_update: UpdateReader) -> None:
         self._config = config
-        self._look = look
+        self._read_update = read_update
         self._listeners: set[Listener] = set()
         self._per_user: Counter[int | None] = Counter()
         self._poller: asyncio.Task[None] | None = None
-        self._poked = asyncio.Event()
-        self._forget()
+        self._change_event = asyncio.Event()
+        self._reset()
         self.is_stopping = False
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Nothing is known of the database."""
-        self._seen: int | None = None
+        self._last_change: int | None = None
         self._floor = 0
-        self._newest: deque[_Kept] = deque()
-        self._places: dict[str, Place] = {}
+        self._recent_changes: deque[_EncodedChange] = deque()
+        self._attributes_by_key: dict[str, AccessAttributes] = {}
 
     @property
     def count(self) -> int:
         """How many listen."""
         return len(self._listeners)
 
-    def poke(self) -> None:
+    def notify_change(self) -> None:
         """Something was written in this process: there is a look soon."""
-        self._poked.set()
+        self._change_event.set()
 
     def stop(self) -> None:
         """End every stream, now; none begins after that."""
         self.is_stopping = True
         self._wake_all()
-        self._stop_looking()
+        self._stop_polling()
 
     def _wake_all(self) -> None:
         for one in self._listeners:
             one.wake.set()
 
-    def _stop_looking(self) -> None:
+    def _stop_polling(self) -> None:
         if self._poller is not None:
             self._poller.cancel()
             self._poller = None
-        self._forget()
+        self._reset()
 
     @contextmanager
-    def listener(self, caller: Principal) -> Iterator[Listener]:
+    def add_listener(self, caller: Principal) -> Iterator[Listener]:
         """One more listener; its event is set when there may be something new.
 
         Raises:
@@ -131,21 +131,23 @@ class ChangeListeners:
         """
         config, user_id = self._config, caller.user_id
         if self.is_stopping:
-            raise Refusal(ErrorCode.UNAVAILABLE, "the server is stopping", headers=_LATER)
+            raise Refusal(ErrorCode.UNAVAILABLE, "the server is stopping", headers=_RETRY_HEADERS)
         if self._per_user[user_id] >= config.stream_count_max_per_user:
             raise Refusal(
                 ErrorCode.TOO_MANY,
                 "too many streams of this user are open",
                 hint="close one of them",
-                headers=_LATER,
+                headers=_RETRY_HEADERS,
             )
         if self.count >= config.stream_count_max:
-            raise Refusal(ErrorCode.UNAVAILABLE, "too many streams are open", headers=_LATER)
+            raise Refusal(
+                ErrorCode.UNAVAILABLE, "too many streams are open", headers=_RETRY_HEADERS
+            )
         listener = Listener(caller)
         self._listeners.add(listener)
         self._per_user[user_id] += 1
         if self._poller is None:
-            self._poller = asyncio.get_running_loop().create_task(self._look_on())
+            self._poller = asyncio.get_running_loop().create_task(self._poll_changes())
         try:
             yield listener
         finally:
@@ -154,10 +156,10 @@ class ChangeListeners:
             if not self._per_user[user_id]:
                 del self._per_user[user_id]
             if not self._listeners:
-                self._stop_looking()
+                self._stop_polling()
 
     @asynccontextmanager
-    async def watch(
+    async def watch_disconnect(
         self, receive: Callable[[], Awaitable[Any]], listener: Listener
     ) -> AsyncIterator[asyncio.Task[None]]:
         """A task that is done when the caller has gone; the listener is woken then."""
@@ -173,99 +175,105 @@ class ChangeListeners:
         finally:
             task.cancel()
 
-    async def _look_on(self) -> None:
+    async def _poll_changes(self) -> None:
         """Look whenever something was written here, and for what other processes write.
 
         Whatever goes wrong, it goes on: a database that is away comes back, and a fault that ended
         the looking would leave every listener waiting for ever.
         """
         while True:
-            self._poked.clear()
+            self._change_event.clear()
             try:
-                self._take(await self._look(self._seen, {one.token_id for one in self._listeners}))
+                self._store_update(
+                    await self._read_update(
+                        self._last_change, {one.token_id for one in self._listeners}
+                    )
+                )
             except Refusal:
                 pass
             except Exception as error:  # noqa: BLE001  it is in the log; the next look may succeed
-                logs.say("look_failed", level=logging.ERROR, error=error)
+                logs.log_event("look_failed", level=logging.ERROR, error=error)
             try:
                 async with asyncio.timeout(self._config.poll_time_s):
-                    await self._poked.wait()
+                    await self._change_event.wait()
             except TimeoutError:
                 continue
             await asyncio.sleep(GATHER_TIME_S)
 
-    def _take(self, news: News) -> None:
+    def _store_update(self, update: ListenerUpdate) -> None:
         """Keep what a look has brought, and wake those whom it may concern."""
-        if news.floor != self._seen:
-            self._newest.clear()
-            self._places.clear()
-            self._floor = news.floor
-        self._seen = news.change
-        for one in news.told:
-            self._newest.append(_Kept(one.head.change, one.key, event_of(one.head)))
-            self._places[one.key] = one.place
-        while len(self._newest) > NEW_MAX:
-            self._floor = self._newest.popleft().change
-        if len(self._places) > 2 * NEW_MAX:
-            still = {one.key for one in self._newest}
-            self._places = {key: self._places[key] for key in still}
+        if update.floor != self._last_change:
+            self._recent_changes.clear()
+            self._attributes_by_key.clear()
+            self._floor = update.floor
+        self._last_change = update.change
+        for one in update.told:
+            self._recent_changes.append(
+                _EncodedChange(one.head.change, one.key, encode_event(one.head))
+            )
+            self._attributes_by_key[one.key] = one.place
+        while len(self._recent_changes) > CHANGE_COUNT_MAX:
+            self._floor = self._recent_changes.popleft().change
+        if len(self._attributes_by_key) > 2 * CHANGE_COUNT_MAX:
+            still = {one.key for one in self._recent_changes}
+            self._attributes_by_key = {key: self._attributes_by_key[key] for key in still}
         for listener in self._listeners:
             # Who has come during the look was not asked for, and has shown his token just now.
-            if listener.token_id in news.callers:
-                listener.caller = news.callers[listener.token_id]
-            elif listener.token_id in news.asked:
+            if listener.token_id in update.callers:
+                listener.caller = update.callers[listener.token_id]
+            elif listener.token_id in update.asked:
                 listener.caller = None
-            if news.told or listener.caller is None:
+            if update.told or listener.caller is None:
                 listener.wake.set()
 
-    def _found(self, caller: Principal, after: int) -> tuple[bytes, int] | None:
+    def _find_known_changes(self, caller: Principal, after: int) -> tuple[bytes, int] | None:
         """What is new for a caller and where he is then; `None`: only the database knows."""
-        if self._seen is None or after < self._floor or caller.is_support:
+        if self._last_change is None or after < self._floor or caller.is_support:
             return None
         found: list[bytes] = []
-        for one in reversed(self._newest):
+        for one in reversed(self._recent_changes):
             if one.change <= after:
                 break
-            if hears(caller, self._places[one.key]):
+            if may_receive_changes(caller, self._attributes_by_key[one.key]):
                 found.append(one.text)
-        return b"".join(reversed(found)), max(after, self._seen)
+        return b"".join(reversed(found)), max(after, self._last_change)
 
-    async def events(
+    async def stream_events(
         self,
         listener: Listener,
         after: int,
-        look: Callable[[int], Awaitable[Look]],
-        gone: asyncio.Task[None],
+        read_changes: Callable[[int], Awaitable[ChangePage]],
+        disconnect_task: asyncio.Task[None],
     ) -> AsyncIterator[bytes]:
         """The text of a stream; ends when the server stops or the caller may not listen any more.
 
         Args:
             listener: of `listener`.
             after: the last change that the caller knows.
-            look: reads the changes after one from the database, as the caller may see them now.
-            gone: of `watch`.
+            read_changes: reads the changes after one, as the caller may see them now.
+            disconnect_task: of `watch`.
         """
         yield b"retry: 2000\n\n"
         is_first = True
-        while not self.is_stopping and not gone.done():
+        while not self.is_stopping and not disconnect_task.done():
             listener.wake.clear()
             if listener.caller is None:
                 return
             wait_s = self._config.heartbeat_time_s
-            known = None if is_first else self._found(listener.caller, after)
+            known = None if is_first else self._find_known_changes(listener.caller, after)
             if known is not None:
                 text, after = known
             else:
                 try:
-                    found = await look(after)
+                    found = await read_changes(after)
                 except Refusal as refusal:
                     if refusal.code is not ErrorCode.UNAVAILABLE:
                         return
-                    found, wait_s = Look((), after), self._config.poll_time_s
+                    found, wait_s = ChangePage((), after), self._config.poll_time_s
                 else:
                     is_first = False
                 after = found.change
-                text = b"".join(map(event_of, found.heads))
+                text = b"".join(map(encode_event, found.heads))
                 if len(found.heads) >= PAGE_COUNT:
                     listener.wake.set()
             if text:
@@ -277,9 +285,9 @@ class ChangeListeners:
                 yield HEARTBEAT
 
 
-def event_of(head: ThreadHead) -> bytes:
+def encode_event(head: ThreadHead) -> bytes:
     """A change as an event; its id is the number of the change."""
     return b"id: %d\ndata: %s\n\n" % (head.change, msgspec.json.encode(head))
 
 
-_LATER: Final = {"retry-after": "5"}
+_RETRY_HEADERS: Final = {"retry-after": "5"}

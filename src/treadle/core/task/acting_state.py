@@ -10,17 +10,29 @@ from msgspec.structs import replace
 from treadle.core.actions import ExecuteTools
 from treadle.core.approval import Question
 from treadle.core.events import ToolCompleted, ToolStarted, ToolUncertain
-from treadle.core.executions import after, are_done, cut_off, failed, has_succeeded, updated
+from treadle.core.executions import (
+    apply_tool_event,
+    are_done,
+    cancel_open_calls,
+    has_succeeded,
+    make_failed_status,
+    replace_execution,
+)
 from treadle.core.messages import ToolCall
-from treadle.core.task.calls import as_asked, calls_of, observation_of, opened
+from treadle.core.task.calls import (
+    format_observation,
+    list_step_calls,
+    make_executions,
+    put_calls_in_transcript,
+)
 from treadle.core.task.events import TimeRanOut
 from treadle.core.task.handler import (
     Handler,
     HandlerContext,
-    Result,
-    out_of_time,
-    short,
-    with_usage,
+    StateResult,
+    add_usage,
+    shorten,
+    stop_out_of_time,
 )
 from treadle.core.task.memory import AgentMemory, HumanApprovalRequest, ToolResult
 from treadle.core.task.table import Event, State
@@ -29,32 +41,34 @@ from treadle.core.tools import ToolErrorKind, ToolExecutionStatus
 _Completed = ToolExecutionStatus.Completed
 
 
-def _enter(memory: AgentMemory, context: HandlerContext, state: State) -> Result:
-    calls = calls_of(memory, state)
+def _enter_state(memory: AgentMemory, context: HandlerContext, state: State) -> StateResult:
+    calls = list_step_calls(memory, state)
     if not calls:
         memory = replace(memory, error=f"{state} was entered without a call to run")
         return memory.log(state, "FATAL_ERROR", memory.error or ""), Event.FATAL_ERROR
     # Planning has looked already, but a custom graph may have a Planning of its own.
-    memory = _refuse_banned(_begin(memory, calls, state))
-    questions = tuple(_questions(memory, context, state))
+    memory = _refuse_blacklisted_calls(_begin_calls(memory, calls, state))
+    questions = tuple(_list_new_questions(memory, context, state))
     if questions:
         memory = replace(memory, pending_approval=HumanApprovalRequest(questions))
         told = "; ".join(f"{one.call.tool_name} {one.call.arguments_json}" for one in questions)
-        return memory.log(state, "APPROVAL_REQUIRED", short(told)), Event.HUMAN_APPROVAL_REQUIRED
+        return memory.log(state, "APPROVAL_REQUIRED", shorten(told)), Event.HUMAN_APPROVAL_REQUIRED
     if state is State.PARALLEL_ACTING:
         memory = memory.log(state, "PARALLEL_ACTING_START", f"{len(calls)} calls")
-    open_calls = _open(memory, state)
+    open_calls = _list_open_calls(memory, state)
     if not open_calls:
-        return _finish(memory, state)
+        return _finish_calls(memory, state)
     for call in open_calls:
-        memory = memory.log(state, "TOOL_EXECUTE", short(f"{call.tool_name} {call.arguments_json}"))
+        memory = memory.log(
+            state, "TOOL_EXECUTE", shorten(f"{call.tool_name} {call.arguments_json}")
+        )
     return memory, ExecuteTools(open_calls)
 
 
-def _begin(memory: AgentMemory, calls: tuple[ToolCall, ...], state: State) -> AgentMemory:
+def _begin_calls(memory: AgentMemory, calls: tuple[ToolCall, ...], state: State) -> AgentMemory:
     """The calls as the transcript's last wish, none of them run yet."""
-    begun, named = as_asked(memory, calls, anew=True)
-    begun = replace(begun, executions=opened(memory, calls, named))
+    begun, named = put_calls_in_transcript(memory, calls, run_again=True)
+    begun = replace(begun, executions=make_executions(memory, calls, named))
     if named == calls:
         return begun
     if state is State.ACTING:
@@ -62,56 +76,58 @@ def _begin(memory: AgentMemory, calls: tuple[ToolCall, ...], state: State) -> Ag
     return replace(begun, pending_tool_calls=named)
 
 
-def _refuse_banned(memory: AgentMemory) -> AgentMemory:
+def _refuse_blacklisted_calls(memory: AgentMemory) -> AgentMemory:
     for status in memory.executions:
         is_banned = status.tool_name in memory.blacklisted_tools
         if is_banned and not isinstance(status, _Completed):
             why = f"the tool {status.tool_name!r} is blacklisted in this task"
-            new = failed(status, ToolErrorKind.REJECTED, why, memory.clock)
-            memory = replace(memory, executions=updated(memory.executions, new))
+            new = make_failed_status(status, ToolErrorKind.REJECTED, why, memory.clock)
+            memory = replace(memory, executions=replace_execution(memory.executions, new))
     return memory
 
 
-def _questions(memory: AgentMemory, context: HandlerContext, state: State) -> Iterator[Question]:
+def _list_new_questions(
+    memory: AgentMemory, context: HandlerContext, state: State
+) -> Iterator[Question]:
     """What nobody was asked about yet. Planning asks by a risk at least as high as this one.
 
     Whether a grant of kinds covers a call is seen in its scope, which only Planning knows, and
     whoever lets the call begin.
     """
-    for call, status in zip(calls_of(memory, state), memory.executions, strict=True):
+    for call, status in zip(list_step_calls(memory, state), memory.executions, strict=True):
         if isinstance(status, ToolExecutionStatus.Pending) and status.approved is not True:
-            question = context.settings.question_about(call, None)
-            if question is not None and not context.settings.may_have_granted(question):
+            question = context.settings.make_question(call, None)
+            if question is not None and not context.settings.may_be_granted(question):
                 yield question
 
 
-def _open(memory: AgentMemory, state: State) -> tuple[ToolCall, ...]:
+def _list_open_calls(memory: AgentMemory, state: State) -> tuple[ToolCall, ...]:
     return tuple(
         call
-        for call, status in zip(calls_of(memory, state), memory.executions, strict=True)
+        for call, status in zip(list_step_calls(memory, state), memory.executions, strict=True)
         if not isinstance(status, _Completed)
     )
 
 
-def _on(memory: AgentMemory, event: Any, state: State) -> Result:
+def _handle_event(memory: AgentMemory, event: Any, state: State) -> StateResult:
     if isinstance(event, TimeRanOut):
-        executions = cut_off(memory.executions, "the time limit passed", memory.clock)
-        return out_of_time(replace(memory, executions=executions), state), Event.FATAL_ERROR
+        executions = cancel_open_calls(memory.executions, "the time limit passed", memory.clock)
+        return stop_out_of_time(replace(memory, executions=executions), state), Event.FATAL_ERROR
     fits = isinstance(event, ToolStarted | ToolUncertain | ToolCompleted)
-    changed = after(memory.executions, event) if fits else None
+    changed = apply_tool_event(memory.executions, event) if fits else None
     if changed is None:
         return memory, None
     memory = replace(memory, executions=changed)
     if isinstance(event, ToolCompleted):
-        memory = with_usage(memory, event.usage)
-    return _finish(memory, state) if are_done(changed) else (memory, None)
+        memory = add_usage(memory, event.usage)
+    return _finish_calls(memory, state) if are_done(changed) else (memory, None)
 
 
-def _finish(memory: AgentMemory, state: State) -> Result:
+def _finish_calls(memory: AgentMemory, state: State) -> StateResult:
     """All calls have ended."""
     results = tuple(
         ToolResult(call, status.outcome)
-        for call, status in zip(calls_of(memory, state), memory.executions, strict=True)
+        for call, status in zip(list_step_calls(memory, state), memory.executions, strict=True)
         if isinstance(status, _Completed)
     )
     succeeded = [*map(has_succeeded, memory.executions)]
@@ -119,7 +135,7 @@ def _finish(memory: AgentMemory, state: State) -> Result:
         memory = memory.log(
             state,
             "TOOL_SUCCESS" if is_good else "TOOL_FAILURE",
-            short(f"{result.call.tool_name}: {observation_of(result.outcome)}"),
+            shorten(f"{result.call.tool_name}: {format_observation(result.outcome)}"),
         )
     if state is State.PARALLEL_ACTING:
         memory = replace(memory, parallel_results=results)
@@ -127,17 +143,17 @@ def _finish(memory: AgentMemory, state: State) -> Result:
             state, "PARALLEL_ACTING_DONE", f"{sum(succeeded)} of {len(results)} succeeded"
         )
     else:
-        memory = replace(memory, last_observation=observation_of(results[0].outcome))
+        memory = replace(memory, last_observation=format_observation(results[0].outcome))
     return memory, Event.TOOL_SUCCESS if any(succeeded) else Event.TOOL_FAILURE
 
 
-def _handler(state: State) -> Handler:
+def _make_handler(state: State) -> Handler:
     return Handler(
-        lambda memory, context: _enter(memory, context, state),
-        lambda memory, event, _: _on(memory, event, state),
-        lambda memory, _: ExecuteTools(_open(memory, state)),
+        lambda memory, context: _enter_state(memory, context, state),
+        lambda memory, event, _: _handle_event(memory, event, state),
+        lambda memory, _: ExecuteTools(_list_open_calls(memory, state)),
     )
 
 
-ACTING: Final = _handler(State.ACTING)
-PARALLEL_ACTING: Final = _handler(State.PARALLEL_ACTING)
+ACTING: Final = _make_handler(State.ACTING)
+PARALLEL_ACTING: Final = _make_handler(State.PARALLEL_ACTING)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 DEPTH_MAX: Final = 64
 """How deep arrays and objects may be nested; nothing of ours comes near that."""
@@ -21,7 +21,7 @@ NUMBER_MIN: Final = -(2**63)
 NUMBER_MAX: Final = 2**64 - 1
 """What whole numbers there are: those that fit 64 bits, with a sign or without."""
 
-_LONG: Final = re.compile(rb"(?<![.\deE+])-?\d{19,}(?![.\deE])")
+_LONG_NUMBER: Final = re.compile(rb"(?<![.\deE+])-?\d{19,}(?![.\deE])")
 _BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"{}[]")
 
@@ -42,29 +42,29 @@ def check_json(data: bytes) -> None:
     try:
         value = _decode(data)
     except UnicodeDecodeError:
-        raise _refused("it is not UTF-8") from None
+        raise _make_json_refusal("it is not UTF-8") from None
     except RecursionError:
-        raise _refused(f"it is nested deeper than {DEPTH_MAX} levels") from None
+        raise _make_json_refusal(f"it is nested deeper than {DEPTH_MAX} levels") from None
     except msgspec.ValidationError:
-        raise _refused("a number is too large") from None
+        raise _make_json_refusal("a number is too large") from None
     except msgspec.DecodeError:
-        raise _refused("it is not JSON, or holds half a surrogate pair") from None
+        raise _make_json_refusal("it is not JSON, or holds half a surrogate pair") from None
     _check_structure(data, value)
 
 
 def _check_structure(data: bytes, value: Any) -> None:
     """What a decoder lets pass; the data are known to be JSON, so that texts can be cut out."""
-    bare = _without_texts(data)
+    bare = _strip_strings(data)
     if _is_too_deep(bare):
-        raise _refused(f"it is nested deeper than {DEPTH_MAX} levels")
-    for found in _LONG.findall(bare):
+        raise _make_json_refusal(f"it is nested deeper than {DEPTH_MAX} levels")
+    for found in _LONG_NUMBER.findall(bare):
         if len(found) > 20 or not NUMBER_MIN <= int(found) <= NUMBER_MAX:
-            raise _refused("a number does not fit 64 bits")
-    if bare.count(b":") != _without_texts(_encode(value)).count(b":"):
-        raise _refused("a name stands twice in one object")
+            raise _make_json_refusal("a number does not fit 64 bits")
+    if bare.count(b":") != _strip_strings(_encode(value)).count(b":"):
+        raise _make_json_refusal("a name stands twice in one object")
 
 
-def _without_texts(data: bytes) -> bytes:
+def _strip_strings(data: bytes) -> bytes:
     """JSON without what stands in quotes: backslashes stand there only, and go first."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -81,5 +81,5 @@ def _is_too_deep(bare: bytes) -> bool:
     return bool(left)
 
 
-def _refused(why: str) -> Refusal:
+def _make_json_refusal(why: str) -> Refusal:
     return Refusal(ErrorCode.BAD_REQUEST, f"the JSON cannot be kept: {why}")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from treadle.core.budget import guess, tokens_in
+from treadle.core.budget import estimate_tokens, estimate_usage
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits, Usage
 
@@ -15,13 +15,13 @@ TOKENS_MAX: Final = 2**53
 """A number above it is no count of tokens; every JSON reader takes numbers up to it."""
 
 
-def token_count(numbers: Any, name: str, limit: int = TOKENS_MAX) -> int | None:
+def get_token_count(numbers: Any, name: str, limit: int = TOKENS_MAX) -> int | None:
     """The count of this name in an object; `None` if there is none that makes sense."""
     value = numbers.get(name) if isinstance(numbers, dict) else None
     return value if type(value) is int and 0 <= value <= limit else None
 
 
-def output_limit(request: LlmRequest, traits: ModelTraits) -> int | None:
+def get_output_limit(request: LlmRequest, traits: ModelTraits) -> int | None:
     """How many tokens the answer may have; `None` leaves it to the provider.
 
     Nobody knows what an unknown model takes, and endpoints refuse a number that is too large.
@@ -31,7 +31,7 @@ def output_limit(request: LlmRequest, traits: ModelTraits) -> int | None:
     return min(request.max_tokens, traits.output_tokens_max or request.max_tokens)
 
 
-class Tally:
+class UsageEstimator:
     """The characters read and written for an answer so far: what its tokens are guessed from.
 
     Args:
@@ -42,7 +42,7 @@ class Tally:
         self.read_length = read_length
         self.written_length = 0
 
-    def count(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+    def count_deltas(self, events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
         """Pass on the deltas of an answer, and count what they bring."""
         for event in events:
             match event:
@@ -52,17 +52,17 @@ class Tally:
                     self.written_length += len(event.arguments_fragment)
             yield event
 
-    def guess(self) -> Usage:
+    def estimate(self) -> Usage:
         """The usage where nobody told any."""
-        return guess(self.read_length, self.written_length)
+        return estimate_usage(self.read_length, self.written_length)
 
-    def at_least(self, told: Usage | None) -> Usage | None:
+    def estimate_cut_answer(self, reported: Usage | None) -> Usage | None:
         """The usage of an answer that was cut: what was streamed is paid for, told or not.
 
         Args:
-            told: a count that is no total; its tokens written are those of some moment before.
+            reported: a count that is no total; its tokens written are those of some moment before.
         """
-        if told is None:
-            return self.guess() if self.written_length else None
-        written = max(told.output_tokens, tokens_in(self.written_length))
-        return replace(told, output_tokens=written, estimated=True)
+        if reported is None:
+            return self.estimate() if self.written_length else None
+        written = max(reported.output_tokens, estimate_tokens(self.written_length))
+        return replace(reported, output_tokens=written, estimated=True)

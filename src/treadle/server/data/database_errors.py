@@ -13,13 +13,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from treadle.api.error_codes import ErrorCode
 from treadle.errors import ConfigError
-from treadle.server.problems import Refusal
+from treadle.server.refusals import Refusal
 
 RETRY_AFTER_S: Final = 2
 """When a client may ask again."""
 
-_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_BROKEN: Final = {
+_BUSY_CODES: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_SQLITE_FAILURES: Final = {
     sqlite3.SQLITE_CANTOPEN: "its file cannot be opened",
     sqlite3.SQLITE_CORRUPT: "its file is damaged",
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -31,10 +31,10 @@ _BROKEN: Final = {
 }
 """What SQLite says, by its code; all others are faults of the program."""
 
-_COLLIDED: Final = {"40001", "40P01", "55P03"}
+_CONFLICT_STATES: Final = {"40001", "40P01", "55P03"}
 """PostgreSQL ended the transaction because of another one: order, deadlock, a lock not had."""
 
-_AWAY: Final = {
+_POSTGRESQL_FAILURES: Final = {
     "08": "it cannot be reached",
     "25006": "it may only be read",
     "53": "it is out of disk, memory or connections",
@@ -45,7 +45,7 @@ _AWAY: Final = {
 """What PostgreSQL says, by the beginning of its code."""
 
 
-class AgainError(Refusal):
+class TransactionConflictError(Refusal):
     """The transaction was undone because of others; the same one may well succeed now."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class AgainError(Refusal):
         )
 
 
-def unavailable(why: str) -> Refusal:
+def make_unavailable_refusal(why: str) -> Refusal:
     """The answer when the database cannot do its part now; nothing was acknowledged."""
     return Refusal(
         ErrorCode.UNAVAILABLE,
@@ -72,41 +72,45 @@ def convert_database_errors() -> Iterator[None]:
     """Raises what the errors of a database mean.
 
     Raises:
-        Refusal: unavailable; `AgainError` where trying again at once makes sense.
+        Refusal: unavailable; `TransactionConflictError` where trying again at once makes sense.
     """
     try:
         yield
     except ConfigError as error:
-        raise unavailable(error.message) from error  # somebody has changed it since the start
+        raise make_unavailable_refusal(
+            error.message
+        ) from error  # somebody has changed it since the start
     except PoolTimeoutError as error:
-        raise unavailable("all connections to the database are in use") from error
+        raise make_unavailable_refusal("all connections to the database are in use") from error
     except (DBAPIError, PostgresError) as error:
-        meant = _meaning(error)
+        meant = _convert_error(error)
         if meant is None:
             raise
         raise meant from error
 
 
-def _meaning(error: DBAPIError | PostgresError) -> Refusal | None:
+def _convert_error(error: DBAPIError | PostgresError) -> Refusal | None:
     cause = error.orig if isinstance(error, DBAPIError) else error
     is_invalid = isinstance(error, DBAPIError) and error.connection_invalidated
     if isinstance(cause, sqlite3.Error):
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-        if code in _BUSY:
-            return AgainError()
-        why = _BROKEN.get(code)
-        return None if why is None else unavailable(f"the database does not work: {why}")
+        if code in _BUSY_CODES:
+            return TransactionConflictError()
+        why = _SQLITE_FAILURES.get(code)
+        return (
+            None if why is None else make_unavailable_refusal(f"the database does not work: {why}")
+        )
     state = getattr(cause, "sqlstate", None) or ""
-    if state in _COLLIDED:
-        return AgainError()
-    for beginning, why in _AWAY.items():
+    if state in _CONFLICT_STATES:
+        return TransactionConflictError()
+    for beginning, why in _POSTGRESQL_FAILURES.items():
         if state.startswith(beginning):
-            return unavailable(f"the database does not work: {why}")
-    if is_invalid or _is_lost(cause, state):
-        return unavailable("the database does not work: it cannot be reached")
+            return make_unavailable_refusal(f"the database does not work: {why}")
+    if is_invalid or _is_connection_lost(cause, state):
+        return make_unavailable_refusal("the database does not work: it cannot be reached")
     return None
 
 
-def _is_lost(cause: BaseException | None, state: str) -> bool:
+def _is_connection_lost(cause: BaseException | None, state: str) -> bool:
     """A connection that breaks, or is never made, has no code."""
     return not state and type(cause).__name__ in ("OperationalError", "ConnectionTimeout")

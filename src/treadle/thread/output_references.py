@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
-from treadle.thread.branches import entries_of
+from treadle.thread.branches import decode_merged_entries
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
 from treadle.thread.record import Record
 
 
-def outputs_of(records: Iterable[Record]) -> Iterator[tuple[int, BlobRef]]:
+def list_output_references(records: Iterable[Record]) -> Iterator[tuple[int, BlobRef]]:
     """What these records name, each with the record's number; a newer program's are passed over."""
     for record in records:
         if b'"sha256"' not in bytes(record.event):
@@ -21,7 +21,7 @@ def outputs_of(records: Iterable[Record]) -> Iterator[tuple[int, BlobRef]]:
             entry = decode_entry(record.event)
         except UnknownEntryError:
             continue
-        for one in entries_of(entry) if isinstance(entry, Merged) else (entry,):
+        for one in decode_merged_entries(entry) if isinstance(entry, Merged) else (entry,):
             ref = one.outcome.blob if isinstance(one, ToolCompleted) else None
             if ref is not None:
                 yield record.seq, ref

@@ -44,12 +44,12 @@ class Refusal(Exception):  # noqa: N818  it is an answer, not a fault of the ser
         )
 
 
-def not_found() -> Refusal:
+def make_not_found_refusal() -> Refusal:
     """The one answer for all that is not there or may not be seen."""
     return Refusal(ErrorCode.NOT_FOUND, "there is no such thing here, or you may not see it")
 
 
-def unauthorized() -> Refusal:
+def make_unauthorized_refusal() -> Refusal:
     """The one answer to who brings no token, or one that is not valid or not valid any more."""
     return Refusal(
         ErrorCode.UNAUTHORIZED,

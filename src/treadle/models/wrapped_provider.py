@@ -9,7 +9,7 @@ from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 
 
-class Wrapped(Protocol):
+class WrappedProvider(Protocol):
     """The provider behind; the runtime's `Provider` says what each of these must do."""
 
     @property

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from treadle.core.messages import Message
+from treadle.thread.document import Annotation, ThreadMetadata
 from treadle.thread.facts import ExtraSet, Tagged
-from treadle.thread.model import Annotation, ThreadMetadata
 
 TITLE_LENGTH_MAX: Final = 80
 
@@ -20,7 +20,7 @@ TAG_LENGTH_MAX: Final = 200
 """More tags, and longer ones, stay in the journal and are none of the thread's: lists show tags."""
 
 
-class Additions:
+class MetadataFold:
     """Title, tags, pin, notes and values as they are now; each fact changes them in place.
 
     Args:
@@ -42,7 +42,7 @@ class Additions:
         """In the order they came, each once."""
         return tuple(self._tags)
 
-    def take_tags(self, entry: Tagged) -> None:
+    def apply_tags(self, entry: Tagged) -> None:
         """Some come, some go; what does both at once goes."""
         removed = set(entry.removed)
         for tag in removed:
@@ -54,7 +54,7 @@ class Additions:
             if len(self._tags) < TAG_COUNT_MAX and len(tag) <= TAG_LENGTH_MAX:
                 self._tags[tag] = None
 
-    def take_extra(self, entry: ExtraSet) -> None:
+    def apply_extra(self, entry: ExtraSet) -> None:
         """Values replace those of their keys; null removes one."""
         for key, value in entry.extra.items():
             if value is None:
@@ -62,7 +62,7 @@ class Additions:
             else:
                 self._extra[key] = value
 
-    def take_annotation(self, at: str, text: str) -> None:
+    def add_annotation(self, at: str, text: str) -> None:
         """One more note, with its time."""
         self._annotations.append(Annotation(at, text))
 
@@ -72,7 +72,7 @@ class Additions:
         return ThreadMetadata(title, self.tags, self.is_pinned, dict(self._extra), notes)
 
 
-def title_of(title: str | None, messages: Iterable[Message]) -> str | None:
+def make_title(title: str | None, messages: Iterable[Message]) -> str | None:
     """What somebody set, or the first line of the first prompt; `TITLE_LENGTH_MAX` at most."""
     if title:
         return title[:TITLE_LENGTH_MAX]

@@ -16,7 +16,7 @@ from typing import Self, TypeVar, overload
 T = TypeVar("T")
 
 
-class Log(Sequence[T]):
+class AppendList(Sequence[T]):
     """An immutable sequence, cheap to extend.
 
     Args:
@@ -46,7 +46,7 @@ class Log(Sequence[T]):
             longer = longer.append(item)
         return longer
 
-    def begins_with(self, other: Log[T]) -> bool:
+    def starts_with(self, other: AppendList[T]) -> bool:
         """Whether this is `other`, extended. O(1) if one grew out of the other."""
         if other._length > self._length:
             return False
@@ -74,11 +74,11 @@ class Log(Sequence[T]):
             yield items[index]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Log) or type(other) is not type(self):
+        if not isinstance(other, AppendList) or type(other) is not type(self):
             return NotImplemented
         if self._length != other._length:
             return False
-        return self._items is other._items or all(map(_same, self, other))
+        return self._items is other._items or all(map(_is_equal, self, other))
 
     def __hash__(self) -> int:
         return hash((self._length, self[-1] if self._length else None))
@@ -87,5 +87,5 @@ class Log(Sequence[T]):
         return f"<{type(self).__name__} of {self._length}>"
 
 
-def _same(one: object, other: object) -> bool:
+def _is_equal(one: object, other: object) -> bool:
     return one == other

@@ -12,19 +12,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from treadle.core.llm import ModelTraits
-from treadle.models.counts import token_count
+from treadle.models.token_counts import get_token_count
 
-_READ: Final = (
+_INPUT_LIMIT_NAMES: Final = (
     *("max_input_tokens", "context_length", "context_window", "max_context_length"),
     *("max_model_len", "input_token_limit", "inputTokenLimit"),
 )
-_WRITTEN: Final = (
+_OUTPUT_LIMIT_NAMES: Final = (
     *("max_tokens", "max_completion_tokens", "max_output_tokens", "output_token_limit"),
     "outputTokenLimit",
 )
 
 
-def listed_traits(models: Any, model: str) -> ModelTraits:
+def read_listed_traits(models: Any, model: str) -> ModelTraits:
     """The traits that a list of models gives one of them; those it does not give are unknown.
 
     Args:
@@ -34,37 +34,37 @@ def listed_traits(models: Any, model: str) -> ModelTraits:
     for one in models if isinstance(models, list) else ():
         if isinstance(one, Mapping) and str(one.get("id")).removeprefix("models/") == model:
             found: dict[str, Any] = {
-                "context_tokens_max": _first(one, _READ),
-                "output_tokens_max": _first(one, _WRITTEN),
-                "reasoning": _reasoning(one),
+                "context_tokens_max": _find_count(one, _INPUT_LIMIT_NAMES),
+                "output_tokens_max": _find_count(one, _OUTPUT_LIMIT_NAMES),
+                "reasoning": _find_reasoning(one),
             }
             return replace(ModelTraits(), **{one: value for one, value in found.items() if value})
     return ModelTraits()
 
 
-def _first(one: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+def _find_count(one: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     """The first count of these names that is given, here or for OpenRouter's best provider."""
     for place in (one, one.get("top_provider")):
         for name in names:
-            if count := token_count(place, name):
+            if count := get_token_count(place, name):
                 return count
     return None
 
 
-def _reasoning(one: Mapping[str, Any]) -> str:
+def _find_reasoning(one: Mapping[str, Any]) -> str:
     """How the model is asked to think, as far as the list says."""
     capabilities = one.get("capabilities")
-    if _has(capabilities, "thinking", "types", "adaptive", "supported"):
+    if _has_flag(capabilities, "thinking", "types", "adaptive", "supported"):
         return "adaptive"
-    if _has(capabilities, "effort", "supported"):
+    if _has_flag(capabilities, "effort", "supported"):
         return "effort"
-    if _has(capabilities, "thinking", "types", "enabled", "supported"):
+    if _has_flag(capabilities, "thinking", "types", "enabled", "supported"):
         return "budget"
     parameters = one.get("supported_parameters")
     return "effort" if isinstance(parameters, list) and "reasoning" in parameters else ""
 
 
-def _has(value: Any, *path: str) -> bool:
+def _has_flag(value: Any, *path: str) -> bool:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value is True

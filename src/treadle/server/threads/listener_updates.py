@@ -10,42 +10,44 @@ from sqlalchemy import Connection, and_, select
 
 from treadle.api.types import ThreadHead
 from treadle.server.accounts import tokens
-from treadle.server.accounts.access import Place, life_of
-from treadle.server.context import ANYBODY, Context, Principal
+from treadle.server.accounts.access import AccessAttributes, get_deletion_state
+from treadle.server.context import ANONYMOUS, Context, Principal
 from treadle.server.data.schema import changes, threads
-from treadle.server.threads.feed import newest_change
+from treadle.server.threads.change_feed import find_newest_change
 
-NEW_MAX: Final = 1000
+CHANGE_COUNT_MAX: Final = 1000
 """Changes that one look brings; what was before them, each listener reads for itself."""
 
 
-class Told(Struct, frozen=True):
+class ChangeNotice(Struct, frozen=True):
     """A change, and what says who may hear of it: the thread as it is at the time of the look."""
 
     head: ThreadHead
     key: str
-    place: Place
+    place: AccessAttributes
 
 
-class News(Struct, frozen=True):
+class ListenerUpdate(Struct, frozen=True):
     """What a look found.
 
     Args:
         change: the newest one; nothing after it was seen.
-        told: the changes after the last look, oldest first, at most `NEW_MAX`: the newest ones.
+        told: the changes after the last look, oldest first, at most `CHANGE_COUNT_MAX`.
         floor: `told` is complete after this change.
         asked: the tokens that were looked for.
         callers: whose they are, of those that are good.
     """
 
     change: int
-    told: tuple[Told, ...]
+    told: tuple[ChangeNotice, ...]
     floor: int
     asked: frozenset[int]
     callers: dict[int, Principal]
 
 
-def read_news(db: Connection, now: str, after: int | None, token_ids: Collection[int]) -> News:
+def read_listener_update(
+    db: Connection, now: str, after: int | None, token_ids: Collection[int]
+) -> ListenerUpdate:
     """Look once for all listeners of a process.
 
     Args:
@@ -55,12 +57,12 @@ def read_news(db: Connection, now: str, after: int | None, token_ids: Collection
         token_ids: what the listeners have brought.
     """
     asked = frozenset(token_ids)
-    callers = tokens.callers(db, asked, now)
-    newest = newest_change(Context(db, ANYBODY, now))
+    callers = tokens.identify_callers(db, asked, now)
+    newest = find_newest_change(Context(db, ANONYMOUS, now))
     if after is None or newest <= after:
         # Fewer than there were: an older backup was put back, and numbers begin anew from there.
-        return News(newest, (), newest, asked, callers)
-    floor = max(after, newest - NEW_MAX)
+        return ListenerUpdate(newest, (), newest, asked, callers)
+    floor = max(after, newest - CHANGE_COUNT_MAX)
     query = (
         select(
             changes,
@@ -80,6 +82,8 @@ def read_news(db: Connection, now: str, after: int | None, token_ids: Collection
         is_purged = row.purged_at is not None
         is_deleted = row.deleted_at is not None and not is_purged
         head = ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
-        place = Place(row.owner_id, row.organization_id, row.visibility, life_of(row))
-        found.append(Told(head, row.thread_id, place))
-    return News(newest, tuple(found), floor, asked, callers)
+        place = AccessAttributes(
+            row.owner_id, row.organization_id, row.visibility, get_deletion_state(row)
+        )
+        found.append(ChangeNotice(head, row.thread_id, place))
+    return ListenerUpdate(newest, tuple(found), floor, asked, callers)

@@ -10,80 +10,80 @@ from msgspec.structs import replace
 from treadle.core.actions import AgentAction, RequestApproval
 from treadle.core.approval import Modified, Question, Rejected
 from treadle.core.events import ApprovalDecided
-from treadle.core.executions import NOT_ALLOWED, as_run, decide
+from treadle.core.executions import NOT_ALLOWED, apply_decision, apply_modification
 from treadle.core.messages import ToolCall
-from treadle.core.task.calls import calls_of, observation_of, opened
-from treadle.core.task.handler import HandlerContext, Result, short
+from treadle.core.task.calls import format_observation, list_step_calls, make_executions
+from treadle.core.task.handler import Handler, HandlerContext, StateResult, shorten
 from treadle.core.task.memory import AgentMemory, HumanApprovalRequest, ToolResult
 from treadle.core.task.table import Event, State
 from treadle.core.tools import Status, ToolExecutionStatus
 
-_HERE: Final = State.WAITING_FOR_HUMAN
+_STATE: Final = State.WAITING_FOR_HUMAN
 _Completed = ToolExecutionStatus.Completed
 
 
-def enter(memory: AgentMemory, context: HandlerContext) -> Result:
+def enter_state(memory: AgentMemory, context: HandlerContext) -> StateResult:
     """Ask about the calls that need a yes."""
-    calls, pending = calls_of(memory, _HERE), memory.pending_approval
+    calls, pending = list_step_calls(memory, _STATE), memory.pending_approval
     ids = {call.id for call in calls}
     if pending is None or not all(question.call.id in ids for question in pending.open):
         text = "there is nothing that a person could approve"
         memory = replace(memory, error=text, pending_approval=None)
-        return memory.log(_HERE, "FATAL_ERROR", text), Event.FATAL_ERROR
-    memory = replace(memory, executions=opened(memory, calls))
+        return memory.log(_STATE, "FATAL_ERROR", text), Event.FATAL_ERROR
+    memory = replace(memory, executions=make_executions(memory, calls))
     for question in pending.open:
-        memory = memory.log(_HERE, "APPROVAL_REQUEST", _line(question))
-    return memory, owed(memory, context)
+        memory = memory.log(_STATE, "APPROVAL_REQUEST", _format_question(question))
+    return memory, make_obligation(memory, context)
 
 
-def owed(memory: AgentMemory, _: HandlerContext) -> AgentAction:
+def make_obligation(memory: AgentMemory, _: HandlerContext) -> AgentAction:
     """The questions that are still open."""
     pending = memory.pending_approval
     return RequestApproval(() if pending is None else pending.open)
 
 
-def on(memory: AgentMemory, event: Any, context: HandlerContext) -> Result:
+def handle_event(memory: AgentMemory, event: Any, context: HandlerContext) -> StateResult:
     """Take a decision; the last one decides where to go."""
     pending = memory.pending_approval
     if not isinstance(event, ApprovalDecided) or pending is None:
         return memory, None
-    decided = decide(memory.executions, pending.open, event, context.settings)
+    decided = apply_decision(memory.executions, pending.open, event, context.settings)
     if decided is None:
         return memory, None
     executions, left = decided
     [status] = (one for one in executions if one.call_id == event.call_id)
     if status.modified is not UNSET:
         # The blacklist is looked at where the call runs.
-        calls = calls_of(memory, _HERE)
-        [changed] = (as_run(call, status) for call in calls if call.id == event.call_id)
-        memory = _with_call(memory, changed)
-    memory = replace(memory, executions=executions).log(_HERE, *_word(event, status))
+        calls = list_step_calls(memory, _STATE)
+        [changed] = (apply_modification(call, status) for call in calls if call.id == event.call_id)
+        memory = _replace_call(memory, changed)
+    memory = replace(memory, executions=executions).log(_STATE, *_format_decision(event, status))
     if not left:
-        return _finish(replace(memory, pending_approval=None))
+        return _finish_decisions(replace(memory, pending_approval=None))
     memory = replace(memory, pending_approval=HumanApprovalRequest(left))
     for question in left:
         if question.call.id == event.call_id:
-            memory = memory.log(_HERE, "APPROVAL_REQUEST", _line(question))
-            return memory, owed(memory, context)
+            memory = memory.log(_STATE, "APPROVAL_REQUEST", _format_question(question))
+            return memory, make_obligation(memory, context)
     return memory, None
 
 
-def _line(question: Question) -> str:
+def _format_question(question: Question) -> str:
     call = question.call
-    return short(f"{call.tool_name} {call.arguments_json} ({question.risk.name.lower()} risk)")
+    return shorten(f"{call.tool_name} {call.arguments_json} ({question.risk.name.lower()} risk)")
 
 
-def _word(event: ApprovalDecided, status: Status) -> tuple[str, str]:
+def _format_decision(event: ApprovalDecided, status: Status) -> tuple[str, str]:
     """What the trace says of a decision."""
     match event.decision:
         case Rejected(reason):
-            return "REJECTED", short(f"{status.tool_name}: {reason or NOT_ALLOWED}")
+            return "REJECTED", shorten(f"{status.tool_name}: {reason or NOT_ALLOWED}")
         case Modified(arguments_json):
-            return "MODIFIED", short(f"{status.tool_name} {arguments_json}")
+            return "MODIFIED", shorten(f"{status.tool_name} {arguments_json}")
     return "APPROVED", status.tool_name
 
 
-def _with_call(memory: AgentMemory, changed: ToolCall) -> AgentMemory:
+def _replace_call(memory: AgentMemory, changed: ToolCall) -> AgentMemory:
     current = memory.current_tool_call
     if current is not None and current.id == changed.id:
         return replace(memory, current_tool_call=changed)
@@ -91,14 +91,14 @@ def _with_call(memory: AgentMemory, changed: ToolCall) -> AgentMemory:
     return replace(memory, pending_tool_calls=tuple(calls))
 
 
-def _finish(memory: AgentMemory) -> Result:
+def _finish_decisions(memory: AgentMemory) -> StateResult:
     """Everything is decided."""
-    calls = calls_of(memory, _HERE)
+    calls = list_step_calls(memory, _STATE)
     rejected = [one for one in memory.executions if isinstance(one, _Completed)]
     if calls == (memory.current_tool_call,):
         status = memory.executions[0]
         if isinstance(status, _Completed):
-            observation = observation_of(status.outcome)
+            observation = format_observation(status.outcome)
             return replace(memory, last_observation=observation), Event.HUMAN_REJECTED
         is_modified = status.modified is not UNSET
         return memory, Event.HUMAN_MODIFIED if is_modified else Event.HUMAN_APPROVED
@@ -108,3 +108,6 @@ def _finish(memory: AgentMemory) -> Result:
         ToolResult(call, status.outcome) for call, status in zip(calls, rejected, strict=True)
     )
     return replace(memory, parallel_results=results), Event.HUMAN_REJECTED
+
+
+WAITING_FOR_HUMAN: Final = Handler(enter_state, handle_event, make_obligation)

@@ -18,12 +18,12 @@ from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead, ThreadHeads
 from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
-from treadle.server.data.round_trips import commit_with
+from treadle.server.data.round_trips import execute_and_commit
 from treadle.server.data.schema import changes as rows
 from treadle.server.data.schema import counters, threads
-from treadle.server.problems import Refusal, unauthorized
+from treadle.server.refusals import Refusal, make_unauthorized_refusal
 
-Kind: TypeAlias = Literal[
+ChangeKind: TypeAlias = Literal[
     "records", "document", "deleted", "restored", "visibility", "purged", "rewritten"
 ]
 
@@ -31,7 +31,7 @@ LIMIT_MAX: Final = 1000
 """Heads or changes in one answer."""
 
 # Made once: every push executes them, and making them costs more than executing them.
-_ALL_AT_ONCE: Final = """
+_PUBLISH_SQL: Final = """
     WITH taken AS (UPDATE counters SET value = value + 1 WHERE name = 'change' RETURNING value),
     noted AS (
         INSERT INTO changes (change, thread_id, version, hash, kind, at)
@@ -41,14 +41,14 @@ _ALL_AT_ONCE: Final = """
     RETURNING taken.value, threads.id, threads.deleted_at, threads.purged_at
 """
 """For PostgreSQL, which does it in one go."""
-_TAKE_NUMBER: Final = (
+_INCREMENT_COUNTER: Final = (
     update(counters)
     .where(counters.c.name == "change")
     .values(value=counters.c.value + 1)
     .returning(counters.c.value)
 )
-_NOTE_CHANGE: Final = insert(rows)
-_NUMBER_ROW: Final = (
+_INSERT_CHANGE: Final = insert(rows)
+_SET_THREAD_CHANGE: Final = (
     update(threads)
     .where(threads.c.key == bindparam("its_key"))
     .values(change=bindparam("its_change"))
@@ -56,7 +56,7 @@ _NUMBER_ROW: Final = (
 )
 
 
-def announce(context: Context, key: str, mark: Mark, kind: Kind) -> ThreadHead:
+def publish_change(context: Context, key: str, mark: Mark, kind: ChangeKind) -> ThreadHead:
     """Give a change its number; the last thing that a transaction does, and its end on PostgreSQL.
 
     Args:
@@ -73,26 +73,28 @@ def announce(context: Context, key: str, mark: Mark, kind: Kind) -> ThreadHead:
         "at": context.now,
     }
     if context.db.dialect.name == "postgresql":
-        numbered = commit_with(context.db, _ALL_AT_ONCE, values)
+        numbered = execute_and_commit(context.db, _PUBLISH_SQL, values)
         change, thread_id, deleted_at, purged_at = numbered
     else:
-        change = int(context.db.execute(_TAKE_NUMBER).scalar_one())
-        context.db.execute(_NOTE_CHANGE, {"change": change, **values})
+        change = int(context.db.execute(_INCREMENT_COUNTER).scalar_one())
+        context.db.execute(_INSERT_CHANGE, {"change": change, **values})
         its = {"its_key": key, "its_change": change}
-        thread_id, deleted_at, purged_at = context.db.execute(_NUMBER_ROW, its).one()
+        thread_id, deleted_at, purged_at = context.db.execute(_SET_THREAD_CHANGE, its).one()
     is_purged = purged_at is not None
     is_deleted = deleted_at is not None and not is_purged
     return ThreadHead(thread_id, mark.seq, mark.hash, change, is_deleted, is_purged)
 
 
-def head_of(row: Row[Any]) -> ThreadHead:
+def make_head(row: Row[Any]) -> ThreadHead:
     """Where a thread is, by its row."""
     is_purged = row.purged_at is not None
     is_deleted = row.deleted_at is not None and not is_purged
     return ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
 
 
-def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str = "") -> ThreadHeads:
+def list_heads(
+    context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str = ""
+) -> ThreadHeads:
     """The caller's own threads of records that changed after a change, each as it is now.
 
     Deleted and purged ones are among them, so that other machines learn of it.
@@ -109,10 +111,10 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str =
         Refusal: it is nobody in particular; a number is out of bounds.
     """
     if context.caller.user_id is None:
-        raise unauthorized()
-    _check(after, limit)
-    is_another = bool(stamp) and stamp != _stamp_of(context, after)
-    is_reset = after > 0 and (after > newest_change(context) or is_another)
+        raise make_unauthorized_refusal()
+    _check_range(after, limit)
+    is_another = bool(stamp) and stamp != _make_stamp(context, after)
+    is_reset = after > 0 and (after > find_newest_change(context) or is_another)
     if is_reset:
         after = 0
     query = (
@@ -123,12 +125,12 @@ def heads(context: Context, after: int = 0, limit: int = LIMIT_MAX, stamp: str =
         .limit(limit + 1)
     )
     found = context.db.execute(query).all()
-    listed = tuple(map(head_of, found[:limit]))
+    listed = tuple(map(make_head, found[:limit]))
     last = listed[-1].change if listed else after
-    return ThreadHeads(listed, last, len(found) <= limit, _stamp_of(context, last), is_reset)
+    return ThreadHeads(listed, last, len(found) <= limit, _make_stamp(context, last), is_reset)
 
 
-def _stamp_of(context: Context, change: int) -> str:
+def _make_stamp(context: Context, change: int) -> str:
     """What tells a change from any other that may take its number; empty if there is none.
 
     The ids and hashes in it cannot be guessed, so it tells nothing of threads of others.
@@ -140,7 +142,7 @@ def _stamp_of(context: Context, change: int) -> str:
     return sha256(f"{found.thread_id} {found.version} {found.hash}".encode()).hexdigest()[:16]
 
 
-def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[ThreadHead]:
+def list_changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[ThreadHead]:
     """Changes of threads that the caller may see now, oldest first.
 
     What was deleted, or is not to be seen any more, is told to its owner alone.
@@ -153,10 +155,10 @@ def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[Th
     Raises: as `heads`.
     """
     if context.caller.user_id is None:
-        raise unauthorized()
-    _check(after, limit)
+        raise make_unauthorized_refusal()
+    _check_range(after, limit)
     is_own = threads.c.owner_id == context.caller.user_id
-    may_see = access.visible(context.caller, context.now, verb=Verb.PULL)
+    may_see = access.make_visibility_condition(context.caller, context.now, verb=Verb.PULL)
     query = (
         select(rows, threads.c.id, threads.c.deleted_at, threads.c.purged_at)
         .join(threads, and_(threads.c.key == rows.c.thread_id))
@@ -173,12 +175,12 @@ def changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> list[Th
     return found
 
 
-def newest_change(context: Context) -> int:
+def find_newest_change(context: Context) -> int:
     """The number of the last change; who follows from there hears of what happens from now on."""
     query = select(counters.c.value).where(counters.c.name == "change")
     return int(context.db.execute(query).scalar_one())
 
 
-def _check(after: int, limit: int) -> None:
+def _check_range(after: int, limit: int) -> None:
     if not 0 <= after < 2**63 or not 1 <= limit <= LIMIT_MAX:
         raise Refusal(ErrorCode.BAD_REQUEST, f"limit is a number from 1 to {LIMIT_MAX}")

@@ -12,9 +12,9 @@ from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall
 
 
-def as_assistant(message: Message, conversation: Conversation) -> Message:
+def normalize_assistant_message(message: Message, conversation: Conversation) -> Message:
     """The message itself if nothing is wrong with it; else what of it can be accepted."""
-    calls = _with_unique_ids(message.tool_calls, conversation)
+    calls = _make_ids_unique(message.tool_calls, conversation)
     if message.role == "assistant" and calls is message.tool_calls and not message.tool_call_id:
         return message
     return Message(
@@ -26,7 +26,7 @@ def as_assistant(message: Message, conversation: Conversation) -> Message:
     )
 
 
-def _with_unique_ids(
+def _make_ids_unique(
     calls: tuple[ToolCall, ...], conversation: Conversation
 ) -> tuple[ToolCall, ...]:
     """The calls themselves if their ids are fresh; else with deterministic new ids where not."""
@@ -42,8 +42,8 @@ def _with_unique_ids(
             call = replace(call, id=call_id)
         seen.add(call_id)
         fresh.append(call)
-    return calls if all(map(_is, fresh, calls)) else tuple(fresh)
+    return calls if all(map(_is_same, fresh, calls)) else tuple(fresh)
 
 
-def _is(one: object, other: object) -> bool:
+def _is_same(one: object, other: object) -> bool:
     return one is other
