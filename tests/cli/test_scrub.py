@@ -369,7 +369,7 @@ async def test_without_its_repository_a_thread_is_scrubbed_and_that_is_told(
 
 
 KILLED = (
-    "import asyncio.base_events, os, signal, sys\n"
+    "import os, signal, subprocess, sys\n"
     "left = int(sys.argv.pop(1))\n"
     "def counted(call):\n"
     "    def wrapped(*a, **k):\n"
@@ -379,8 +379,7 @@ KILLED = (
     "        return call(*a, **k)\n"
     "    return wrapped\n"
     "os.rename, os.unlink = counted(os.rename), counted(os.unlink)\n"
-    "loop = asyncio.base_events.BaseEventLoop\n"
-    "loop.subprocess_exec = counted(loop.subprocess_exec)\n"
+    "subprocess.Popen.__init__ = counted(subprocess.Popen.__init__)\n"
     "from treadle.cli.main import main\n"
     "main()\n"
 )

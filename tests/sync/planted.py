@@ -180,7 +180,7 @@ def _cursor_ahead_of_the_acknowledgement() -> Iterator[None]:
         push[sync_round.SyncOperation.PUSH](self, thread_id, head)
 
     acts = {**push, sync_round.SyncOperation.PUSH: hasty}
-    with changed(sync_round.SyncRound, "_ACTS", acts):
+    with changed(sync_round.SyncRound, "_OPERATION_METHODS", acts):
         yield
 
 

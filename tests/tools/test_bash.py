@@ -236,7 +236,7 @@ async def test_what_is_left_behind_is_killed_and_said_to_be(
 async def test_where_there_is_no_proc_what_is_left_is_found_by_ps(
     succeed: Any, name: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lister = choose_lister(sys.platform, termination._read_listing, has_proc=False)
+    lister = choose_lister(sys.platform, termination.read_listing, has_proc=False)
     monkeypatch.setattr(termination, "_list_processes", lister)
     await test_what_is_left_behind_is_killed_and_said_to_be(succeed, way, name)
 
