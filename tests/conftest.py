@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -11,3 +13,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("any machine")
+
+
+def pytest_collection_finish() -> None:
+    """What stands for the tests stays to the end: who looks for garbage need not look at it."""
+    gc.collect()
+    gc.freeze()

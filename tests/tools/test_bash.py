@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import secrets
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from runtime.clock import use_up
+from tools.descriptors import opened
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
 from treadle.platform.descendants import choose_lister
 from treadle.process import program as process
@@ -334,16 +334,6 @@ def children() -> list[str]:
     for task in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # a thread of somebody else has just ended
             found += task.read_text().split()
-    return found
-
-
-def opened() -> set[tuple[str, str]]:
-    """The descriptors of this process, and what each is of; others may close theirs meanwhile."""
-    gc.collect()
-    found = set()
-    for fd in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # that of the list itself
-            found.add((fd.name, str(fd.readlink())))
     return found
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from tools.descriptors import opened
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
@@ -386,16 +385,6 @@ def test_a_workspace_must_be_a_folder(tmp_path: Path) -> None:
     for path in ("file", "missing"):
         with pytest.raises(UsageError, match="cannot be a workspace"):
             Root(tmp_path / path)
-
-
-def opened() -> set[tuple[str, str]]:
-    """The descriptors of this process, and what each is of; others may close theirs meanwhile."""
-    gc.collect()
-    found = set()
-    for fd in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # that of the list itself
-            found.add((fd.name, str(fd.readlink())))
-    return found
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path, opener: OpenBeneath) -> None:
