@@ -6,6 +6,7 @@ name, class or function that breaks a rule is refused, and what was mended is ta
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from house import source
@@ -61,6 +62,18 @@ LARGE_CLASSES: Final = frozenset(
         "workspace/files/states.py:FileStates",
     )
 )
+
+
+def test_no_room_gets_larger_without_a_word_in_the_design() -> None:
+    page = (source.ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    section = page.partition("## Sizes, and what was given up")[2].partition("\n## ")[0]
+    limits = {
+        name: int(size.replace(",", ""))
+        for name, size in re.findall(r"^\| `([\w.]+)` \| ([\d,]+) \|", section, re.MULTILINE)
+    }
+    rooms = source.lines_of_rooms()
+    assert set(limits) == set(rooms)
+    assert {name: size for name, size in rooms.items() if size > limits[name]} == {}
 
 
 def test_a_command_parses_calls_and_prints() -> None:
