@@ -40,6 +40,14 @@ SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Sub: ast.Add,
 }
 TIMEOUT_S: Final = 1800.0
+FURTHER_TESTS: Final = {
+    "app": ["tests/cli"],
+    "files": ["tests/tools", "tests/workspace/files"],
+    "process": ["tests/tools/test_bash.py", "tests/config"],
+    "risk": ["tests/tools"],
+    "sandbox": ["tests/escapes"],
+}
+"""Where a room is tested besides the folder of its name."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,8 @@ def is_killed(mutant: Mutant, room: str) -> bool:
     mutant.path.write_text(mutant.applied_to(source), encoding="utf-8")
     try:
         first = _tests_that_name(mutant.path)
-        return any(_fails(tests) for tests in (first, [f"tests/{room}"]) if tests)
+        of_room = [f"tests/{room}", *FURTHER_TESTS.get(room, ())]
+        return any(_fails(tests) for tests in (first, of_room) if tests)
     finally:
         mutant.path.write_text(source, encoding="utf-8")
 
