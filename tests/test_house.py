@@ -76,6 +76,18 @@ def test_no_room_gets_larger_without_a_word_in_the_design() -> None:
     assert {name: size for name, size in rooms.items() if size > limits[name]} == {}
 
 
+def test_the_design_names_modules_that_exist() -> None:
+    text = "\n".join(
+        (source.ROOT / name).read_text(encoding="utf-8")
+        for name in ("docs/design.md", "docs/glossary.md", "CONTRIBUTING.md", "README.md")
+    )
+    modules = [str(path) for path in source.modules()]
+    named = set(re.findall(r"`((?:\w+/)*\w+\.py)`", text))
+    assert len(named) > 50
+    is_there = {name for name in named if any(path.endswith(f"/{name}") for path in modules)}
+    assert {name for name in named - is_there if not (source.ROOT / name).exists()} == set()
+
+
 def test_a_command_parses_calls_and_prints() -> None:
     commands = (source.SRC / "cli").glob("*_command.py")
     sizes = {path.name: source.line_count(iter([path])) for path in commands}
