@@ -1,8 +1,10 @@
 """The command `treadle` in processes of its own, forked from one that has imported it.
 
 To import takes longer than most commands work. A process forked behind the imports has its own
-memory, folder, environment and descriptors, ends as any other, and can be killed. What is shown
-about the start itself, or about an interpreter with other settings, needs `python -m treadle`.
+memory, folder, environment and descriptors, and can be killed. It ends with its threads joined and
+its output written, but does not take all modules apart, which takes as long as a short command.
+What is shown about the start itself, or about an interpreter with other settings, needs
+`python -m treadle`.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ _OF_THE_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "LOCPATH")
 """Variables that begin so are read by the interpreter when it starts."""
 
 _SERVER: Final = r"""
-import fcntl, gc, importlib, json, os, pkgutil, runpy, select, signal, socket, sys, termios
+import atexit, fcntl, gc, importlib, json, os, pkgutil, runpy, select, socket, sys, termios
+import threading
 sys.path.pop(0)
 import treadle
 for room in ("app", "cli", "config", "core", "exchange", "models", "runtime", "secrets", "store",
@@ -91,7 +94,18 @@ os.chdir(order["folder"])
 sys.path.insert(0, order["folder"])
 sys.argv[1:] = order["arguments"]
 del ready, children, listener, data, handles, child, report, place, order
-runpy.run_module("treadle", run_name="__main__", alter_sys=True)
+code = 0
+try:
+    runpy.run_module("treadle", run_name="__main__", alter_sys=True)
+except SystemExit as end:
+    code = end.code
+if code is None or isinstance(code, int):
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit((code or 0) & 255)
+sys.exit(code)
 """
 
 
