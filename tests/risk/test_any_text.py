@@ -22,26 +22,8 @@ CRITICAL: Final = ("rm -rf /", "git push --force", "cat ~/.ssh/id_rsa", "dd if=x
 PIECES: Final = st.sampled_from(
     [
         *"'\"\\`$(){}[]<>|&;#!*?~=\n\t -_x1",
-        "$(",
-        "${",
-        "$((",
-        "<<",
-        "<<<",
-        "EOF",
-        "\nEOF\n",
-        "rm ",
-        "git ",
-        "sh -c ",
-        "case ",
-        " in ",
-        "esac",
-        "for ",
-        "do ",
-        "done",
-        "if ",
-        "fi",
-        "[[ ",
-        "]]",
+        *("$(", "${", "$((", "<<", "<<<", "EOF", "\nEOF\n", "rm ", "git ", "sh -c ", "case "),
+        *(" in ", "esac", "for ", "do ", "done", "if ", "fi", "[[ ", "]]"),
     ]
 )
 WRAPPERS: Final = (
