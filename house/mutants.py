@@ -72,9 +72,20 @@ class Mutant:
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """Each change that one module allows, of expressions that stand on one line."""
+    unseen = {
+        id(keyword.value)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ClassDef)
+        for keyword in node.keywords  # `frozen=True`: that nobody writes is for mypy to see
+    }
     for node in ast.walk(parsed(path)):
         changed = _change(node)
-        if changed is None or not isinstance(node, ast.expr) or node.lineno != node.end_lineno:
+        if (
+            id(node) in unseen
+            or changed is None
+            or not isinstance(node, ast.expr)
+            or node.lineno != node.end_lineno
+        ):
             continue
         text = f"({ast.unparse(changed)})"
         yield Mutant(path, node.lineno, node.col_offset, node.end_col_offset or 0, text)

@@ -185,6 +185,15 @@ def test_the_words_of_a_mac_are_understood() -> None:
     ]
 
 
+def test_a_line_that_lacks_a_field_is_passed_over() -> None:
+    """A process that ends while `ps` writes may leave no time of its beginning."""
+
+    def read(argv: Sequence[str]) -> bytes:
+        return b"" if "command=" in argv else b"7 1 7 S\n8 1 8 S Mon Nov 23 10:00:00 2026\n"
+
+    assert [one.pid for one in PsLister("axeww", read)(b"mark")] == [8]
+
+
 def test_each_system_is_asked_in_its_own_way() -> None:
     assert choose_lister("linux", read, has_proc=True) is list_by_proc
     assert choose_lister("linux", read, has_proc=False) == PsLister("axeww", read)
