@@ -6,6 +6,8 @@ import gc
 
 from hypothesis import HealthCheck, settings
 
+import warm_process
+
 settings.register_profile(
     "any machine",
     parent=settings(),
@@ -19,3 +21,7 @@ def pytest_collection_finish() -> None:
     """What stands for the tests stays to the end: who looks for garbage need not look at it."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    warm_process.stop()

@@ -134,6 +134,14 @@ def _connect() -> socket.socket:
     return _warm[0].line
 
 
+def stop() -> None:
+    """End this process's own server."""
+    while _warm:
+        warm = _warm.pop()
+        warm.line.close()
+        warm.process.wait()
+
+
 def can_be_forked(environment: Mapping[str, str]) -> bool:
     """Whether an interpreter that was started with this environment would be as the one here."""
     changed = {name for name, value in environment.items() if os.environ.get(name) != value}

@@ -10,9 +10,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from sqlite3 import ProgrammingError
 from threading import Barrier
+from typing import Any
 
 import pytest
+from psycopg import OperationalError
 from sqlalchemy import Connection, event, insert, select, text, update
 
 from core.samples import answer, said
@@ -417,6 +420,23 @@ def test_a_file_that_is_no_database_is_told(fast_place: Path) -> None:
         with pytest.raises(StoreError):
             database.check_settings()
         database.dispose()
+
+
+def test_a_connection_at_work_when_all_are_closed_is_closed_when_it_ends(
+    people: People,
+) -> None:
+    database = people.database
+
+    def close_all(db: Connection) -> Any:
+        database.dispose()
+        assert db.scalar(select(1)) == 1
+        return db.connection.dbapi_connection
+
+    for is_write in (False, True):
+        raw = database.run(close_all, is_write=is_write)
+        with pytest.raises((ProgrammingError, OperationalError), match="closed"):
+            raw.execute("SELECT 1")
+        database.run(lambda db: db.scalar(select(1)), is_write=is_write)
 
 
 def test_a_push_is_durable_when_it_is_answered_though_its_locks_were_given_back_before(

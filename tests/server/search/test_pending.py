@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import Connection, select, text
 
 from core.samples import answer, said
 from server.chains import Chain, chain, index_all, push, send, thread_id
@@ -168,6 +169,15 @@ def test_a_search_finds_what_was_pushed_before_it_and_a_failed_step_stops_none(
     people: People, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = people.token("owner")
+    index_step, at_work, broken = search.index_oldest_pending, Lock(), Event()
+
+    def work_or_fail(db: Connection) -> bool:
+        with at_work:
+            if broken.is_set():
+                raise RuntimeError("a fault")
+            return index_step(db)
+
+    monkeypatch.setattr(search, "index_oldest_pending", work_or_fail)
     with Running(database_url, rate=0) as server:
 
         def found(query: str) -> tuple[int, list[str]]:
@@ -178,14 +188,12 @@ def test_a_search_finds_what_was_pushed_before_it_and_a_failed_step_stops_none(
             send(people, journal(number, word))
             assert found(word) == (200, [thread_id(number)])
 
-        def fail(_: object) -> bool:
-            raise RuntimeError("a fault")
-
-        with monkeypatch.context() as broken:
-            broken.setattr(search, "index_oldest_pending", fail)
-            send(people, journal(7, "daisy"))
-            assert found("daisy") == (200, [])
-            assert found("rose") == (200, [thread_id(0)])
+        with at_work:  # no step that began before is still reading
+            broken.set()
+        send(people, journal(7, "daisy"))
+        assert found("daisy") == (200, [])
+        assert found("rose") == (200, [thread_id(0)])
+        broken.clear()
         assert found("daisy") == (200, [thread_id(7)])
 
 

@@ -84,6 +84,7 @@ class Database:
         self._connection_count_max = 2 * pool_size
         self.dialect: Literal["sqlite", "postgresql"]
         self._write_lock = Lock()
+        self._dispose_count = 0
         if parsed.get_backend_name() == "sqlite":
             self.dialect = "sqlite"
             self.engine = _make_sqlite_engine(parsed, pool_size)
@@ -183,7 +184,7 @@ class Database:
         the database and back. All that are kept may have broken.
         """
         for attempt in range(self._connection_count_max + 1):
-            with self.engine.connect() as connection:
+            with self._connect() as connection:
                 waits_ms = max(1, int((until - monotonic()) * 1000))
                 connection.execution_options(
                     **{
@@ -202,6 +203,21 @@ class Database:
                     continue
                 yield connection, transaction
                 return
+
+    @contextmanager
+    def _connect(self) -> Iterator[Connection]:
+        """A connection of the pool.
+
+        One that is given back after `dispose` (a thread that nobody waited for) would lie in a pool
+        that nobody closes.
+        """
+        dispose_count, pool = self._dispose_count, self.engine.pool
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        finally:
+            if self._dispose_count != dispose_count:
+                pool.dispose()
 
     @contextmanager
     def _hold_write_lock(self, until: float, *, writes: bool) -> Iterator[None]:
@@ -286,7 +302,8 @@ class Database:
             ) from refusal
 
     def dispose(self) -> None:
-        """Close all connections that nobody works with; the database can be used again."""
+        """Close all connections, those at work when they end; the database can be used again."""
+        self._dispose_count += 1  # first: who gives one back now closes it, or has it closed below
         self.engine.dispose()
 
 
