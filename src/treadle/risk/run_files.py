@@ -215,18 +215,8 @@ BY_THEMSELVES: Final = (
 ON_COMMAND: Final = (
     RunFile(
         (
-            "Makefile",
-            "GNUmakefile",
-            "makefile",
-            "*.mk",
-            "justfile",
-            "Taskfile.yml",
-            "Rakefile",
-            "Procfile",
-            "shell.nix",
-            "flake.nix",
-            "devenv.nix",
-            "devbox.json",
+            *("Makefile", "GNUmakefile", "makefile", "*.mk", "justfile", "Taskfile.yml"),
+            *("Rakefile", "Procfile", "shell.nix", "flake.nix", "devenv.nix", "devbox.json"),
             ".tool-versions",
         ),
         "they run when a person runs one of their targets",
@@ -250,13 +240,8 @@ ON_COMMAND: Final = (
     RunFile(
         (
             *(".eslintrc.*", "eslint.config.*", ".prettierrc.*", "prettier.config.*", ".pylintrc"),
-            *(
-                "stylelint.config.*",
-                ".rubocop.yml",
-                ".luarc.json",
-                ".formatter.exs",
-                "tsconfig.json",
-            ),
+            *("stylelint.config.*", ".rubocop.yml", ".luarc.json", ".formatter.exs"),
+            "tsconfig.json",
         ),
         "linters and formatters load what they name, as a part of the project, also in editors",
     ),
@@ -294,5 +279,10 @@ def _ends(parts: tuple[str, ...], wanted: list[str], *, is_folder: bool) -> list
     return [
         end
         for end in last
-        if end >= count and all(map(fnmatchcase, parts[end - count : end], wanted))
+        if end >= count and all(map(_is_named, parts[end - count : end], wanted))
     ]
+
+
+def _is_named(part: str, wanted: str) -> bool:
+    """Whether a part has a name; `fnmatch` would make a pattern of each, and remember too few."""
+    return part == wanted or ("*" in wanted and fnmatchcase(part, wanted))

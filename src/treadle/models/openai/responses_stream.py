@@ -35,13 +35,8 @@ from treadle.thread.record import replace_surrogates
 
 NOT_OFFERED: Final = frozenset(
     {
-        "custom_tool_call",
-        "computer_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "mcp_approval_request",
-        "function_call_output",
+        *("custom_tool_call", "computer_call", "local_shell_call", "shell_call"),
+        *("apply_patch_call", "mcp_approval_request", "function_call_output"),
     }
 )
 """Items that wait for an output of ours, for tools of kinds that requests here never offer; and

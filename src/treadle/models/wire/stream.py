@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any, Final, Protocol
@@ -48,6 +49,8 @@ OBJECT_SIZE_MAX: Final = 8 * 1024 * 1024
 RESPONSE_S_MAX: Final = 3600.0
 HEAD_SIZE_MAX: Final = 4096
 ALIVE_EVERY_S: Final = 1.0
+_NO_AUTHORITY: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Trusts no certificate. Without TLS none is needed, and to read those of the system takes long."""
 EVENT_STREAM: Final = "text/event-stream"
 TIMEOUT: Final = httpx2.Timeout(SILENCE_S_MAX, connect=CONNECT_S_MAX)
 
@@ -304,11 +307,13 @@ def make_client(key: str, base_url: str) -> httpx2.AsyncClient:
     """
     answer_for_platform()
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-    is_here = is_loopback_host(urlsplit(base_url).hostname or "")
+    url = urlsplit(base_url)
+    is_here = is_loopback_host(url.hostname or "")
+    verify = _NO_AUTHORITY if url.scheme == "http" else True
     return httpx2.AsyncClient(
         timeout=TIMEOUT,
         limits=limits,
-        transport=httpx2.AsyncHTTPTransport(limits=limits) if is_here else None,
+        transport=httpx2.AsyncHTTPTransport(verify, limits=limits) if is_here else None,
         event_hooks={
             "request": [_refuse_compression] if key else [_refuse_compression, _drop_key],
             "response": [_limit_response],
