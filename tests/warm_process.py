@@ -43,6 +43,8 @@ for room in ("app", "cli", "config", "core", "exchange", "models", "runtime", "s
         if ".project" not in module.name:
             importlib.import_module(module.name)
 import anthropic, openai, platformdirs, uuid_utils
+from treadle.sandbox.detect import find_backend
+find_backend()  # what holds commands on this machine: each process would try it anew
 gc.collect()
 gc.freeze()
 listener = socket.socket(fileno=int(sys.argv[1]))
@@ -93,6 +95,10 @@ os.environ.update(order["environment"])
 os.chdir(order["folder"])
 sys.path.insert(0, order["folder"])
 sys.argv[1:] = order["arguments"]
+for name, value in order["constants"].items():
+    module, _, constant = name.rpartition(".")
+    assert type(getattr(sys.modules[module], constant)) is type(value), name
+    setattr(sys.modules[module], constant, value)
 del ready, children, listener, data, handles, child, report, place, order
 code = 0
 try:
@@ -197,6 +203,7 @@ def start(
     handles: tuple[int, int, int],
     *,
     is_leader: bool = False,
+    constants: Mapping[str, float] | None = None,
 ) -> WarmProcess:
     """Start a command.
 
@@ -206,12 +213,14 @@ def start(
         environment: all of its environment.
         handles: its standard input, output and error.
         is_leader: whether it leads a session of its own, on the terminal that its input is, if so.
+        constants: of modules, by their full names, with values that are others in this process.
     """
     order = {
         "arguments": list(arguments),
         "folder": str(folder),
         "environment": dict(environment),
         "is_leader": is_leader,
+        "constants": dict(constants or {}),
     }
     near, far = os.pipe()
     try:
@@ -236,6 +245,7 @@ def run(
     environment: Mapping[str, str],
     stdin: str | None,
     timeout_s: float,
+    constants: Mapping[str, float] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, as `subprocess.run` does.
 
@@ -248,7 +258,8 @@ def run(
         pipes = [os.pipe() for _ in range(2)]
         readers = [ends.enter_context(os.fdopen(reader, "rb")) for reader, _ in pipes]
         out, err = (writer for _, writer in pipes)
-        process = start(arguments, folder, environment, (given.fileno(), out, err))
+        handles = (given.fileno(), out, err)
+        process = start(arguments, folder, environment, handles, constants=constants)
         for _, writer in pipes:
             os.close(writer)
         outputs = _read_all(readers, timeout_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from cli.conftest import script as script
 from cli.conftest import team as team
 from cli.conftest import treadle as treadle
 from terminal.harness import Screen
-from terminal.talks import SCRIPT, Start, Talk
+from terminal.talks import BRISK, SCRIPT, Start, Talk
 
 TESTS = Path(__file__).parents[1]
 
@@ -72,10 +72,15 @@ def start(repository: Path, environment: dict[str, str], model: str) -> Iterator
     """Starts chats in the repository; what still runs at the end is killed."""
     with contextlib.ExitStack() as ending:
 
-        def begin(*arguments: str, columns: int = 80, rows: int = 40) -> Talk:
+        def begin(
+            *arguments: str,
+            columns: int = 80,
+            rows: int = 40,
+            constants: Mapping[str, float] = BRISK,
+        ) -> Talk:
             named = any(one in ("-c", "-r") for one in arguments)
             given = arguments if named else ("-m", model, *arguments)
-            talk = Talk(repository, environment, given, columns, rows)
+            talk = Talk(repository, environment, given, columns, rows, constants)
             ending.enter_context(talk)
             talk.wait_for(">")  # what is typed before belongs to the shell
             return talk

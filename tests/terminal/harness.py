@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pyte
 
@@ -78,13 +78,19 @@ def pasted(text: str) -> str:
 
 
 def _start(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: int
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    terminal: int,
+    constants: Mapping[str, float],
 ) -> subprocess.Popen[bytes] | warm_process.WarmProcess:
     """A program that leads a session of its own, on the terminal; `treadle` with its imports."""
     if tuple(command[:3]) == TREADLE and warm_process.can_be_forked(environment):
+        handles = (terminal, terminal, terminal)
         return warm_process.start(
-            command[3:], folder, environment, (terminal, terminal, terminal), is_leader=True
+            command[3:], folder, environment, handles, is_leader=True, constants=constants
         )
+    assert not constants, "only what is forked can have other constants"
     return subprocess.Popen(
         command,
         cwd=folder,
@@ -95,6 +101,10 @@ def _start(
         start_new_session=True,
         preexec_fn=_take_terminal,  # noqa: PLW1509 - nothing else gives it one
     )
+
+
+def _read(line: Any, width: int) -> str:
+    return "".join(line[column].data for column in range(width)).rstrip()
 
 
 class Screen:
@@ -108,6 +118,7 @@ class Screen:
         env: Mapping[str, str] | None = None,
         columns: int = 80,
         rows: int = 24,
+        constants: Mapping[str, float] | None = None,
     ) -> None:
         self._ours, theirs = pty.openpty()
         self.raw = bytearray()
@@ -115,6 +126,8 @@ class Screen:
         self._unseen = bytearray()
         self._screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
+        self._drawn: list[str] | None = None
+        self._gone: dict[int, tuple[Any, str]] = {}  # by its number each line that does not change
         self._resize(theirs, columns, rows)
         self._theirs = theirs  # kept open, so that its modes can be asked for after the end
         environment = {
@@ -123,7 +136,7 @@ class Screen:
             "PATH": os.environ["PATH"],
             **(env or {}),
         }
-        self.process = _start([*command], cwd or Path.cwd(), environment, theirs)
+        self.process = _start([*command], cwd or Path.cwd(), environment, theirs, constants or {})
 
     def __enter__(self) -> Self:
         return self
@@ -187,6 +200,7 @@ class Screen:
         for line in range(self._screen.lines - rows):  # pyte, other than terminals, drops them
             self._screen.history.top.append(self._screen.buffer[line])
         self._screen.resize(rows, columns)
+        self._drawn, self._gone = None, {}
         self._resize(self._ours, columns, rows)
 
     def close_window(self) -> None:
@@ -232,6 +246,7 @@ class Screen:
         del self._unseen[:size]
         self.raw += data
         self._stream.feed(data)
+        self._drawn = None
         return bool(data)
 
     def read_for(self, seconds: float) -> None:
@@ -262,16 +277,17 @@ class Screen:
     @property
     def lines(self) -> list[str]:
         """The lines of the screen, top to bottom, without blanks behind."""
-        return [line.rstrip() for line in self._screen.display]
+        if self._drawn is None:
+            self._drawn = [line.rstrip() for line in self._screen.display]
+        return [*self._drawn]
 
     @property
     def scrollback(self) -> list[str]:
         """The lines that have left the screen at its top."""
-        width = self._screen.columns
-        return [
-            "".join(line[column].data for column in range(width)).rstrip()
-            for line in self._screen.history.top
-        ]
+        width, left = self._screen.columns, self._screen.history.top
+        gone = {id(line): self._gone.get(id(line)) or (line, _read(line, width)) for line in left}
+        self._gone = gone
+        return [words for _, words in gone.values()]
 
     @property
     def text(self) -> str:

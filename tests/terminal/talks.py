@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import warm_process
 from terminal.harness import ENTER, Screen
@@ -78,6 +81,15 @@ text = "Hello there."
 """
 """What the model says depends on the prompt alone."""
 
+BRISK_S: Final = 0.1
+"""Questions take keys so soon here; the tests that are about that show how long they hold out."""
+BRISK: Final = {
+    "treadle.terminal.choice_dialog.VISIBLE_S_MIN": BRISK_S,
+    "treadle.terminal.choice_dialog.QUIET_S": BRISK_S,
+    "treadle.terminal.choice_dialog.QUIET_WRITER_S": 2 * BRISK_S,
+    "treadle.terminal.plain_terminal.VISIBLE_S_MIN": BRISK_S,
+}
+
 Start = Callable[..., "Talk"]
 
 
@@ -91,9 +103,16 @@ class Talk(Screen):
         arguments: Sequence[str],
         columns: int = 80,
         rows: int = 40,
+        constants: Mapping[str, float] = BRISK,
     ) -> None:
-        program = [sys.executable, "-m", "treadle", *arguments]
-        super().__init__(program, cwd=cwd, env=environment, columns=columns, rows=rows)
+        super().__init__(
+            [sys.executable, "-m", "treadle", *arguments],
+            cwd=cwd,
+            env=environment,
+            columns=columns,
+            rows=rows,
+            constants=constants,
+        )
 
     def say(self, text: str, until: str) -> None:
         """Send a line and wait for words that were not there before it as often."""
@@ -105,6 +124,16 @@ class Talk(Screen):
         """Ctrl+D; the exit code."""
         self.type("\x04")
         return self.wait_for_end()
+
+
+@contextmanager
+def held(fifo: Path) -> Iterator[None]:
+    """From when a command has opened the FIFO that it reads: an order to end meets it at work."""
+    end = os.open(fifo, os.O_WRONLY)
+    try:
+        yield
+    finally:
+        os.close(end)
 
 
 def told(environment: dict[str, str], *arguments: str, cwd: Path) -> str:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from terminal.harness import ENTER, ESC, SHIFT_TAB, TAB, UP, Screen, ctrl
-from terminal.talks import Start, told
-from treadle.terminal.choice_dialog import VISIBLE_S_MIN
+from terminal.talks import BRISK_S, Start, held, told
 
 WAITING = "y  yes"
 """The choices of a question are on the screen."""
@@ -124,8 +123,9 @@ def test_esc_ends_a_command_of_the_agent(start: Start, repository: Path) -> None
     os.mkfifo(repository / "fifo")
     talk = start("--approval-mode", "auto")
     talk.say("wait", "cat fifo")
-    talk.type(ESC)
-    talk.wait_for("interrupted")
+    with held(repository / "fifo"):
+        talk.type(ESC)
+        talk.wait_for("interrupted")
     talk.say("good morning", "Hello there.")
 
 
@@ -243,8 +243,9 @@ def test_a_signal_settles_the_thread_and_it_is_gone_on_with(
     os.mkfifo(repository / "fifo")
     talk = start("--approval-mode", "auto")
     talk.say("wait", "cat fifo")
-    os.kill(talk.process.pid, number)
-    assert talk.wait_for_end() == code
+    with held(repository / "fifo"):
+        os.kill(talk.process.pid, number)
+        assert talk.wait_for_end() == code
     assert talk.is_cooked
     again = start("-c")
     again.wait_for("going on with what was left unfinished")
@@ -286,7 +287,7 @@ def test_a_plain_chat_is_lines(start: Start, repository: Path) -> None:
     talk = start("--plain")
     talk.wait_for("a new thread in")
     talk.say("run", "your choice:")
-    talk.read_for(VISIBLE_S_MIN)
+    talk.read_for(BRISK_S)
     talk.type("y" + ENTER)
     talk.wait_for("It ran.")
     assert b"\x1b[?2026h" not in talk.raw
@@ -299,9 +300,10 @@ def test_a_plain_terminal_that_nobody_reads_does_not_keep_a_signal_from_settling
     os.mkfifo(repository / "fifo")
     talk = start("--plain", "--approval-mode", "auto")
     talk.say("wait", "cat fifo")
-    termios.tcflow(talk.terminal, termios.TCOOFF)  # Ctrl+S: what is written waits
-    os.kill(talk.process.pid, signal.SIGTERM)
-    assert talk.process.wait(60) == 143
+    with held(repository / "fifo"):
+        termios.tcflow(talk.terminal, termios.TCOOFF)  # Ctrl+S: what is written waits
+        os.kill(talk.process.pid, signal.SIGTERM)
+        assert talk.process.wait(60) == 143
     termios.tcflow(talk.terminal, termios.TCOON)
     again = start("-c")
     again.wait_for("going on with what was left unfinished")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from terminal.harness import ENTER, ESC, SHIFT_TAB, TAB, UP, Screen, ctrl, pasted
-from terminal.talks import Start, Talk, told
+from terminal.talks import Start, Talk, held, told
 from terminal.test_chat_commands import is_at_rest
 
 NOTHING_BEGINS = "what is queued waits for your next prompt"
@@ -175,8 +175,9 @@ def test_a_hook_after_turns_hears_of_each_rest_however_work_began(
 ) -> None:
     set_hooks(environment, hook("after_turn", "echo x >> rests"))
     talk = start_waiting(start, repository)
-    os.kill(talk.process.pid, signal.SIGTERM)
-    talk.wait_for_end()
+    with held(repository / "fifo"):
+        os.kill(talk.process.pid, signal.SIGTERM)
+        talk.wait_for_end()
     rests = repository / "rests"
     rests.write_text("")
     again = start("-c")

@@ -11,11 +11,12 @@ import pytest
 
 from terminal.conftest import StartToy
 from terminal.harness import ENTER, Hand, Screen, ctrl, steadily
-from terminal.talks import Start, Talk, told
-from treadle.terminal.choice_dialog import KEY_PAUSE_S, QUIET_WRITER_S, VISIBLE_S_MIN
+from terminal.talks import BRISK, BRISK_S, Start, Talk, told
+from treadle.terminal.choice_dialog import KEY_PAUSE_S, VISIBLE_S_MIN
 
 WAITING = "y  yes"
 SEE = "v  see all of it"
+HOLDING_OUT = {name: value for name, value in BRISK.items() if "VISIBLE" not in name}
 
 
 @pytest.fixture
@@ -73,14 +74,14 @@ def test_what_is_pressed_behind_the_key_answers_nothing(
     def press(hand: Hand) -> tuple[Talk, Path]:
         effects = repository / f"effects-{next(tries)}"  # a hand that is held up may have one
         calling(says, long(f"echo ran >> {effects.name}"))
-        talk = start()
+        talk = start(constants=HOLDING_OUT)
         talk.say("run", WAITING)
         talk.wait_for(lambda screen: screen.is_asking)
         talk.type("vy")  # a word
         talk.wait_for_shown("keys in a row were not taken")
-        talk.read_for(QUIET_WRITER_S)
+        talk.read_for(2 * BRISK_S)
         talk.type("v" + ENTER)
-        talk.read_for(QUIET_WRITER_S)
+        talk.read_for(2 * BRISK_S)
         talk.type("v")
         talk.wait_for(lambda screen: screen.is_marked("v"))
         talk.read_for(2 * KEY_PAUSE_S)
@@ -124,14 +125,14 @@ def test_lines_ask_for_all_of_it_too(start: Start, says: Path, repository: Path)
     talk.wait_for("v: see all of it")
     talk.wait_for("your choice:")
     assert "THE-END" not in talk.text
-    talk.read_for(VISIBLE_S_MIN)
+    talk.read_for(BRISK_S)
     talk.type("v" + ENTER)
     talk.wait_for(lambda screen: screen.text.count("your choice:") == 2)
     assert "\ufffd[2JTHE-END" in talk.text.replace("\n  | ", "")
     assert "\x1b[2J" not in talk.raw.decode()
     assert not (repository / "effects").exists()
     assert talk.text.count("v: see all of it") == 1
-    talk.read_for(VISIBLE_S_MIN)
+    talk.read_for(BRISK_S)
     talk.type("y" + ENTER)
     talk.wait_for("It ran.")
     assert (repository / "effects").read_text() == "ran\n"
@@ -161,7 +162,7 @@ def test_a_question_takes_no_key_before_the_terminal_has_taken_it(
 ) -> None:
     os.mkfifo(tmp_path / "fifo")
     screen = toy()
-    for order in (f"wait {tmp_path / 'fifo'}", "lines 30000"):
+    for order in (f"wait {tmp_path / 'fifo'}", "lines 12000"):
         screen.type(order + ENTER)
     screen.wait_for("line 0")
     (tmp_path / "fifo").write_text("")

@@ -63,9 +63,9 @@ def describe_cut(arguments_json: str) -> str:
 
 def describe_unseen(texts: Iterable[str]) -> str:
     """What a person is told about characters of the texts that are not seen; empty without any."""
-    unseen = {
-        c for text in texts for c, shown in zip(text, mark_unseen(text), strict=True) if c != shown
-    }
+    marked = ((text, mark_unseen(text)) for text in texts)
+    pairs = (zip(text, told, strict=True) for text, told in marked if told != text)
+    unseen = {c for pair in pairs for c, shown in pair if c != shown}
     if not unseen:
         return ""
     names = [f"U+{ord(c):04X}" for c in sorted(unseen)]
@@ -107,6 +107,6 @@ def escape_name(name: str) -> str:
 
 def mark_unseen(text: str) -> str:
     """The text with a mark for each character that steers a terminal, hides or rearranges."""
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else _MARK for c in replace_invisible_characters(text)
-    )
+    text = replace_invisible_characters(text)
+    unseen = {ord(c): _MARK for c in set(text) if not c.isprintable() and c not in "\n\t"}
+    return text.translate(unseen) if unseen else text
