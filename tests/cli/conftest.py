@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -63,11 +63,16 @@ def treadle(environment: dict[str, str], repository: Path, fresh_treadle: Run) -
     """The command, run to its end in the repository, in a process of its own."""
 
     def run(
-        *arguments: str, stdin: str | None = None, cwd: Path = repository, **extra: str
+        *arguments: str,
+        stdin: str | None = None,
+        cwd: Path = repository,
+        constants: Mapping[str, float] | None = None,
+        **extra: str,
     ) -> subprocess.CompletedProcess[str]:
         changed = {**environment, **extra}
         if warm_process.can_be_forked(changed):
-            return warm_process.run(arguments, cwd, changed, stdin, timeout_s=TIMEOUT_S)
+            return warm_process.run(arguments, cwd, changed, stdin, TIMEOUT_S, constants)
+        assert not constants, "only what is forked can have other constants"
         return fresh_treadle(*arguments, stdin=stdin, cwd=cwd, **extra)
 
     return run

@@ -9,15 +9,23 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 
 Script = Callable[[str], str]
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Script) -> str:
+def thread(treadle: Run, script: Script, once: Once[str]) -> str:
     """A thread of one turn."""
-    treadle("-p", "first prompt", "-m", script('[[replies]]\ntext = "Yes."\n'))
-    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    def make() -> str:
+        treadle("-p", "first prompt", "-m", script('[[replies]]\ntext = "Yes."\n'))
+        return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    return once(make)
 
 
 def document(treadle: Run, thread: str) -> dict[str, Any]:

@@ -19,6 +19,10 @@ import pytest
 
 import warm_process
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from cli.test_signals import Script, Turn
 from treadle.answers import Verdict
 from treadle.cli.question_dialog import SHOWN_LENGTH_MAX
@@ -53,13 +57,19 @@ text = "something else"
 
 
 @pytest.fixture
-def interrupted(treadle: Run, repository: Path, environment: dict[str, str], script: Script) -> str:
+def interrupted(
+    treadle: Run, repository: Path, environment: dict[str, str], script: Script, once: Once[str]
+) -> str:
     """A thread whose command was running when its process was killed."""
-    turn = Turn(repository, environment, script(ANSWERED))
-    turn.process.kill()
-    turn.process.communicate()
-    os.close(turn.fifo)
-    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    def make() -> str:
+        turn = Turn(repository, environment, script(ANSWERED))
+        turn.process.kill()
+        turn.process.communicate()
+        os.close(turn.fifo)
+        return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    return once(make)
 
 
 TREADLE: Final = (sys.executable, "-m", "treadle")

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 
 Script = Callable[[str], str]
 
@@ -55,13 +59,17 @@ def git(repository: Path, environment: dict[str, str]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Script) -> str:
+def thread(treadle: Run, script: Script, once: Once[str]) -> str:
     """A thread of two turns, each of which ended in a commit."""
-    model = script(SCRIPT)
-    for prompt in (["first\nand more"], ["  \nmend \x1b[31madd", "-c"]):
-        done = treadle("-p", *prompt, "-m", model, "--approval-mode", "auto")
-        assert "committed" in done.stderr
-    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    def make() -> str:
+        model = script(SCRIPT)
+        for prompt in (["first\nand more"], ["  \nmend \x1b[31madd", "-c"]):
+            done = treadle("-p", *prompt, "-m", model, "--approval-mode", "auto")
+            assert "committed" in done.stderr
+        return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    return once(make)
 
 
 def told(treadle: Run, what: str) -> dict[str, Any]:

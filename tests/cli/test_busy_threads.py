@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from cli.test_ask import Terminal
 from cli.test_signals import Script
 from store.shelf import CREATOR, fill
@@ -32,10 +36,14 @@ def store(environment: dict[str, str]) -> LocalStore:
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Script) -> str:
+def thread(treadle: Run, script: Script, once: Once[str]) -> str:
     """A conversation of one turn."""
-    treadle("-p", "first", "-m", script(ECHO))
-    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    def make() -> str:
+        treadle("-p", "first", "-m", script(ECHO))
+        return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    return once(make)
 
 
 @pytest.fixture

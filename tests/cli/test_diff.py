@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from cli.test_signals import Turn
 from exchange.recorded import CLAUDE, NAME
 
@@ -43,15 +47,19 @@ def turn(treadle: Run, script: Script) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def thread(turn: Callable[..., str], repository: Path) -> str:
+def thread(turn: Callable[..., str], repository: Path, once: Once[str]) -> str:
     """Two turns; a person changes things before, between and after."""
-    (repository / "calc.py").write_text("mine first\n")
-    turn("echo agent >> calc.py; echo new > new.txt", "--private")
-    (repository / "other.txt").write_text("not the agent's\n")
-    (repository / "new.txt").write_text("new\nperson\n")
-    made = turn("echo agent >> new.txt; printf '\\0' > data.bin")
-    (repository / "calc.py").write_text("mine last\n")
-    return made
+
+    def make() -> str:
+        (repository / "calc.py").write_text("mine first\n")
+        turn("echo agent >> calc.py; echo new > new.txt", "--private")
+        (repository / "other.txt").write_text("not the agent's\n")
+        (repository / "new.txt").write_text("new\nperson\n")
+        made = turn("echo agent >> new.txt; printf '\\0' > data.bin")
+        (repository / "calc.py").write_text("mine last\n")
+        return made
+
+    return once(make)
 
 
 def test_the_whole_diff_holds_the_agents_changes_only(treadle: Run, thread: str) -> None:

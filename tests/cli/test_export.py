@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from cli.test_run import HELLO
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
@@ -18,11 +22,15 @@ FORMATS = ("json", "jsonl", "markdown", "html")
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Callable[[str], str]) -> str:
+def thread(treadle: Run, script: Callable[[str], str], once: Once[str]) -> str:
     """The id of a thread with one turn."""
-    assert treadle("-p", "hello there", "-m", script(HELLO)).returncode == 0
-    [line] = json.loads(treadle("list", "--json").stdout)
-    return str(line["id"])
+
+    def make() -> str:
+        assert treadle("-p", "hello there", "-m", script(HELLO)).returncode == 0
+        [line] = json.loads(treadle("list", "--json").stdout)
+        return str(line["id"])
+
+    return once(make)
 
 
 @pytest.fixture

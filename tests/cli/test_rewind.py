@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
@@ -47,14 +51,18 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Script, repository: Path) -> str:
+def thread(treadle: Run, script: Script, repository: Path, once: Once[str]) -> str:
     """A thread of two turns that change files by a command."""
-    (repository / ".gitignore").write_text("*.log\n")
-    (repository / "mine.txt").write_text("mine\n")
-    first = ("-p", "one", "-m", script(FIRST), "--approval-mode", "auto")
-    assert treadle(*first).returncode == 0
-    assert treadle("-c", "-p", "two", "-m", script(SECOND)).returncode == 0
-    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    def make() -> str:
+        (repository / ".gitignore").write_text("*.log\n")
+        (repository / "mine.txt").write_text("mine\n")
+        first = ("-p", "one", "-m", script(FIRST), "--approval-mode", "auto")
+        assert treadle(*first).returncode == 0
+        assert treadle("-c", "-p", "two", "-m", script(SECOND)).returncode == 0
+        return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    return once(make)
 
 
 def test_what_a_summary_stands_for_is_gone_back_to(

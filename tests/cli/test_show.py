@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from treadle.app.threads.times import local_time, parse_moment_end
 
 Script = Callable[[str], str]
@@ -28,12 +32,16 @@ text = "Second."
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Script) -> str:
+def thread(treadle: Run, script: Script, once: Once[str]) -> str:
     """A thread of two turns, the first of which makes a commit."""
-    model = script(EDITS)
-    treadle("-p", "write it", "-m", model, "--approval-mode", "auto")
-    treadle("-c", "-p", "and now?")
-    return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    def make() -> str:
+        model = script(EDITS)
+        treadle("-p", "write it", "-m", model, "--approval-mode", "auto")
+        treadle("-c", "-p", "and now?")
+        return str(json.loads(treadle("list", "--json").stdout)[0]["id"])
+
+    return once(make)
 
 
 def shown(treadle: Run, *arguments: str) -> dict[str, Any]:

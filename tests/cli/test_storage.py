@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from cli.made_once import Once
+from cli.made_once import once as once
+from cli.made_once import place as place
+from cli.made_once import tmp_path as tmp_path
 from cli.test_ask import Terminal
 from treadle.app.sizes import human_size
 from treadle.sandbox.caches import make_cache
@@ -42,18 +46,26 @@ def store(data: Path) -> LocalStore:
 
 
 @pytest.fixture
-def thread(treadle: Run, script: Script) -> str:
+def thread(treadle: Run, script: Script, once: Once[str]) -> str:
     """A thread with a long output, and states of its files."""
-    done = treadle("-p", "count", "-m", script(LONG), "--approval-mode", "auto")
-    assert done.returncode == 0, done.stderr
-    return newest(treadle)
+
+    def make() -> str:
+        done = treadle("-p", "count", "-m", script(LONG), "--approval-mode", "auto")
+        assert done.returncode == 0, done.stderr
+        return newest(treadle)
+
+    return once(make)
 
 
 @pytest.fixture
-def other(treadle: Run, script: Script, thread: str) -> str:
+def other(treadle: Run, script: Script, thread: str, once: Once[str]) -> str:
     """A thread that has nothing to do with it."""
-    treadle("-p", "another", "-m", script('[[replies]]\ntext = "Yes."\n'))
-    return next(one["id"] for one in listed(treadle) if one["id"] != thread)
+
+    def make() -> str:
+        treadle("-p", "another", "-m", script('[[replies]]\ntext = "Yes."\n'))
+        return next(one["id"] for one in listed(treadle) if one["id"] != thread)
+
+    return once(make)
 
 
 def listed(treadle: Run) -> list[dict[str, Any]]:
