@@ -31,18 +31,10 @@ SYSTEM_PYTHON: Final = "/usr/bin/python3"
 WAIT_S: Final = 60.0
 
 _SECRETS: Final = (
-    "home/.ssh/id_ed25519",
-    "home/.aws/credentials",
-    "home/.netrc",
-    "home/.config/gh/hosts.yml",
-    "home/.config/treadle/config.toml",
-    "home/.git-credentials",
-    "home/.bash_history",
-    "home/.gnupg/private.key",
-    "home/.local/share/treadle/threads/t.jsonl",
-    "state/t.jsonl",
-    "outside/victims/secret",
-    "outside/secret",
+    *("home/.ssh/id_ed25519", "home/.aws/credentials", "home/.netrc", "home/.config/gh/hosts.yml"),
+    *("home/.config/treadle/config.toml", "home/.git-credentials", "home/.bash_history"),
+    *("home/.gnupg/private.key", "home/.local/share/treadle/threads/t.jsonl", "state/t.jsonl"),
+    *("outside/victims/secret", "outside/secret"),
 )
 _PLAIN: Final = {
     "home/.bashrc": "true\n",

@@ -27,20 +27,9 @@ PIECES: Final = st.sampled_from(
     ]
 )
 WRAPPERS: Final = (
-    "sudo {}",
-    "env A=1 {}",
-    "nice -n 3 {}",
-    "timeout 5 {}",
-    "nohup {}",
-    "xargs {}",
-    "command {}",
-    "true && {}",
-    "({})",
-    "{{ {}; }}",
-    "if true; then {}; fi",
-    "echo $( {} )",
-    "sh -c {quoted}",
-    "eval {quoted}",
+    *("sudo {}", "env A=1 {}", "nice -n 3 {}", "timeout 5 {}", "nohup {}", "xargs {}"),
+    *("command {}", "true && {}", "({})", "{{ {}; }}", "if true; then {}; fi", "echo $( {} )"),
+    *("sh -c {quoted}", "eval {quoted}"),
 )
 
 
@@ -87,21 +76,7 @@ def test_a_kind_as_a_command_is_of_that_kind_or_of_none(key: str) -> None:
 
 SHAPES: Final = (
     *(
-        "$(",
-        "${",
-        "$((",
-        "`",
-        "'",
-        '"',
-        "<(",
-        "(",
-        "{ ",
-        "\\",
-        "<<A ",
-        "a|",
-        "a;",
-        "a ",
-        "$x",
+        *("$(", "${", "$((", "`", "'", '"', "<(", "(", "{ ", "\\", "<<A ", "a|", "a;", "a ", "$x"),
         "[[",
     ),
     *("sudo ", "sh -c ", "strace ", "find -exec ", "*", "{a,", "a/", "../", "a=", "-", "\n", " "),

@@ -262,19 +262,9 @@ def test_white_space_and_one_code_fence_around_a_document_are_allowed(text: str)
 @for_every_row(
     "text",
     [
-        "Here it is: {}",
-        "{} That is all.",
-        "{}{}",
-        "Here:\n```json\n{}\n```",
-        "```json\n{}\n```\nDone.",
-        "```json\n{}",
-        "{}\n```",
-        "```\n```json\n{}\n```\n```",
-        "```json\n{}\n```\n```json\n{}\n```",
-        "```python\n{}\n```",
-        "```",
-        "``````",
-        "`{}`",
+        *("Here it is: {}", "{} That is all.", "{}{}", "Here:\n```json\n{}\n```"),
+        *("```json\n{}\n```\nDone.", "```json\n{}", "{}\n```", "```\n```json\n{}\n```\n```"),
+        *("```json\n{}\n```\n```json\n{}\n```", "```python\n{}\n```", "```", "``````", "`{}`"),
     ],
 )
 @for_every_row("form", BOTH)

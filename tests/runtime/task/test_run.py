@@ -167,18 +167,9 @@ async def test_a_stream_tells_everything_in_order_and_ends_with_the_end(desk: De
     engine = agent(desk, calls("look", text="I look"), DONE, tools=Toolbox(look=read())).build()
     told = [output async for output in engine.stream()]
     assert kinds(told) == [
-        "StateStarted Idle",
-        "StateStarted Planning",
-        "TextDelta",
-        "StateStarted Acting",
-        "ToolStarted",
-        "ToolFinished",
-        "StateStarted Observing",
-        "StateStarted Planning",
-        "TextDelta",
-        "StateStarted Done",
-        "FinalAnswer",
-        "TurnFinished",
+        *("StateStarted Idle", "StateStarted Planning", "TextDelta", "StateStarted Acting"),
+        *("ToolStarted", "ToolFinished", "StateStarted Observing", "StateStarted Planning"),
+        *("TextDelta", "StateStarted Done", "FinalAnswer", "TurnFinished"),
     ]
     finished = told[-1]
     assert isinstance(finished, TurnFinished)
