@@ -167,6 +167,11 @@ class Sandbox:
 
     def environment(self) -> dict[str, str]:
         """What a command gets; the same in every terminal."""
+        return dict(self._clean)
+
+    @cached_property
+    def _clean(self) -> Mapping[str, str]:
+        """Made once: each value is looked through for credentials, and every command asks twice."""
         if self.is_off:
             return clean_environment(self._environ)
         kept = {name: value for name, value in self._environ.items() if name not in OF_SESSION}
