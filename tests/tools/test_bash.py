@@ -185,8 +185,7 @@ async def test_a_command_that_does_not_end_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     command, output = STUBBORN[way]
-    if way == "tidies up on TERM":
-        monkeypatch.setattr(process, "TERM_S", 60.0)
+    monkeypatch.setattr(process, "TERM_S", 60.0 if way == "tidies up on TERM" else 0.1)
     asked = call("bash", command=command.format(name=name), timeout_s=TIMEOUT_S_MAX)
     task = asyncio.ensure_future(asked)
     await started(task, reports)
@@ -220,9 +219,10 @@ LEFT = {
 
 @pytest.mark.parametrize("way", LEFT)
 async def test_what_is_left_behind_is_killed_and_said_to_be(
-    succeed: Any, way: str, name: str
+    succeed: Any, way: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, count = LEFT[way]
+    monkeypatch.setattr(process, "PIPE_S", 0.05)  # nothing comes that could be waited for
     # It waits until what it leaves behind is there.
     found = f"grep -las '^{name}' /proc/[0-9]*/cmdline | wc -l"
     wait = f'while [ "$({found})" != {count} ]; do sleep 0.01; done; echo done'
@@ -238,7 +238,7 @@ async def test_where_there_is_no_proc_what_is_left_is_found_by_ps(
 ) -> None:
     lister = choose_lister(sys.platform, termination.read_listing, has_proc=False)
     monkeypatch.setattr(termination, "_list_processes", lister)
-    await test_what_is_left_behind_is_killed_and_said_to_be(succeed, way, name)
+    await test_what_is_left_behind_is_killed_and_said_to_be(succeed, way, name, monkeypatch)
 
 
 async def test_a_fork_bomb_ends_with_its_command(call: Any, name: str) -> None:
@@ -267,8 +267,8 @@ async def test_a_cancelled_command_is_ended_and_keeps_its_output(
     times: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if times == 2:  # asked twice, it does not wait for TERM
-        monkeypatch.setattr(process, "TERM_S", 1000.0)
+    # Asked twice, it does not wait for TERM.
+    monkeypatch.setattr(process, "TERM_S", 1000.0 if times == 2 else 0.1)
     command = f"trap '' TERM; echo on; (exec -a {name} sleep 1000) & wait; wait"
     task = asyncio.ensure_future(call("bash", command=command))
     await started(task, reports)
@@ -291,6 +291,7 @@ async def test_where_processes_are_not_told_of_the_group_is_killed_all_the_same(
     succeed: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(termination, "_list_processes", lambda mark: ())
+    monkeypatch.setattr(process, "PIPE_S", 0.05)
     shown = await succeed("bash", command=f"(trap '' TERM; exec -a {name} sleep 1000) & echo x")
     assert shown == "x\n[exit code 0]"
     while survivors(name):  # noqa: ASYNC110  nobody waits for the dying
