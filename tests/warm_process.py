@@ -4,7 +4,8 @@ To import takes longer than most commands work. A process forked behind the impo
 memory, folder, environment and descriptors, and can be killed. It ends with its threads joined and
 its output written, but does not take all modules apart, which takes as long as a short command.
 What is shown about the start itself, or about an interpreter with other settings, needs
-`python -m treadle`.
+`python -m treadle`. A command with `LD_PRELOAD` is forked from one that was started with it; if
+that is the shim of the lab, it is told when the command begins and ends.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _OF_THE_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "LOCPATH")
 """Variables that begin so are read by the interpreter when it starts."""
 
 _SERVER: Final = r"""
-import atexit, fcntl, gc, importlib, json, os, pkgutil, runpy, select, socket, sys, termios
+import atexit, ctypes, fcntl, gc, importlib, json, os, pkgutil, runpy, select, socket, sys, termios
 import threading
 sys.path.pop(0)
+shim = ctypes.CDLL(os.environ["LD_PRELOAD"]) if "LD_PRELOAD" in os.environ else None
 import treadle
 for room in ("app", "cli", "config", "core", "exchange", "models", "runtime", "secrets", "store",
              "sync", "terminal", "thread", "tools", "workspace"):
@@ -100,6 +102,8 @@ for name, value in order["constants"].items():
     assert type(getattr(sys.modules[module], constant)) is type(value), name
     setattr(sys.modules[module], constant, value)
 del ready, children, listener, data, handles, child, report, place, order
+if shim:
+    shim.crash_begin()
 code = 0
 try:
     runpy.run_module("treadle", run_name="__main__", alter_sys=True)
@@ -110,6 +114,8 @@ if code is None or isinstance(code, int):
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
+    if shim:
+        shim.crash_end()
     os._exit((code or 0) & 255)
 sys.exit(code)
 """
@@ -120,14 +126,15 @@ class _Warm(Struct):
     line: socket.socket
 
 
-_warm: list[_Warm] = []
+_warm: dict[str, _Warm] = {}
 
 
-def _connect() -> socket.socket:
+def _connect(preloaded: str) -> socket.socket:
     """The line to this process's own server, which ends when its last end is closed."""
-    if not _warm:
+    if preloaded not in _warm:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+        environment |= {"LD_PRELOAD": preloaded} if preloaded else {}
         with far:
             process = subprocess.Popen(
                 [sys.executable, "-c", _SERVER, str(far.fileno())],
@@ -136,8 +143,8 @@ def _connect() -> socket.socket:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[far.fileno()],
             )
-        _warm.append(_Warm(process, near))
-    return _warm[0].line
+        _warm[preloaded] = _Warm(process, near)
+    return _warm[preloaded].line
 
 
 def stop() -> None:
@@ -224,7 +231,8 @@ def start(
     }
     near, far = os.pipe()
     try:
-        socket.send_fds(_connect(), [json.dumps(order).encode()], [*handles, far])
+        line = _connect(environment.get("LD_PRELOAD", ""))
+        socket.send_fds(line, [json.dumps(order).encode()], [*handles, far])
     finally:
         os.close(far)
     return WarmProcess(_read_number(near), near)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import warm_process
 from lab.shim import MODES, Arming
 
 ANSWER = """
@@ -49,16 +48,9 @@ class Command:
             "FAIL_FROM": str(arming.fail_from),
             "FAIL_WITH": str(arming.number),
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "treadle", *arguments],
-            cwd=self.work,
-            env={"PATH": os.environ["PATH"], "HOME": str(self._folder), **armed, **extra}
-            | {"TREADLE_HOME": str(self.home)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder), **armed, **extra}
+        environment["TREADLE_HOME"] = str(self.home)
+        done = warm_process.run(arguments, self.work, environment, None, timeout_s=100)
         return done.returncode, done.stdout + done.stderr
 
     def work_on(self, arming: Arming = UNARMED, **extra: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Where the shim is compiled and drivers run."""
+"""Where the shim is compiled and the driver runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from lab.kills import Workshop
 from lab.layers import SEED
-from lab.shim import compile_shim, compiler
+from lab.shim import DriverProcess, compile_shim, compiler
 from lab.suites import Report
 
 MEMORY = Path("/dev/shm")
@@ -38,9 +38,16 @@ def fast_folder(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def driver_process(shim_library: Path) -> Iterator[DriverProcess]:
+    driver = DriverProcess(shim_library)
+    yield driver
+    driver.close()
+
+
 @pytest.fixture
-def workshop(shim_library: Path, fast_folder: Path) -> Workshop:
-    return Workshop(shim_library, fast_folder)
+def workshop(driver_process: DriverProcess, fast_folder: Path) -> Workshop:
+    return Workshop(driver_process, fast_folder)
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 /* Preloaded into a program: counts its file calls below one folder, over all threads, and at a
  * chosen one kills the process, or lets the call fail. Armed by `crash_arm`, or by the environment
  * (CRASH_DIR, CRASH_AT, CRASH_MODE, FAIL_AT, FAIL_FROM, FAIL_WITH, and CRASH_KINDS: a file that
- * the calls go to at the end); by itself it does nothing. `crash_trace` also writes down every
- * call, for a model to replay; CRASH_TRACE names a file for it, which the programs that this one
- * starts write to as well; a write stands there with its place in the file. */
+ * the calls go to at the end) when it begins; one that is forked from a warm one says itself when
+ * it begins and ends. By itself the shim does nothing. `crash_trace` also writes down every call,
+ * for a model to replay; CRASH_TRACE names a file for it, which the programs that this one starts
+ * write to as well; a write stands there with its place in the file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -241,7 +242,7 @@ static long number_of(const char *name) {
     const char *text = getenv(name);
     return text ? atol(text) : 0;
 }
-__attribute__((constructor)) static void begin_armed(void) {
+__attribute__((constructor)) void crash_begin(void) {
     const char *below = getenv("CRASH_DIR");
     if (below)
         crash_arm(below, number_of("CRASH_AT"), number_of("CRASH_MODE"), number_of("FAIL_AT"),
@@ -251,7 +252,7 @@ __attribute__((constructor)) static void begin_armed(void) {
     int fd = path ? real_open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd >= 0) trace_fd = fcntl(fd, F_DUPFD_CLOEXEC, 500), close(fd); /* shells use low ones */
 }
-__attribute__((destructor)) static void tell_kinds(void) {
+__attribute__((destructor)) void crash_end(void) {
     const char *path = getenv("CRASH_KINDS");
     FILE *file = path && calls ? fopen(path, "w") : NULL;
     if (file) { fputs(kinds, file); fclose(file); }

@@ -1,13 +1,15 @@
-"""Runs under the crash shim: imports everything once, then forks a process per run.
+"""Runs under the crash shim: imports everything once, then forks a process per task and per run.
 
 Each run is a session from nothing in its own folder, killed or hindered at one file call, and after
 it recoveries in processes of their own. What is told outside goes to a file that the shim leaves
-alone. Standard input is a `Task`, standard output a `Report`, both JSON.
+alone. Each line of standard input is a `Task`, and one of standard output says what came of it:
+a `Report`, `Counts` or nothing, all JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import sys
@@ -151,6 +153,11 @@ class Driver:
         self.fork(Arming(at=len(session) * 2 // 3, mode="before"), self._play)
         return Counts(session, self._counted(self._recover))
 
+    def play_once(self) -> None:
+        """So that what is imported late is there before the runs are forked."""
+        self.fresh()
+        self._counted(self._play)
+
     def _counted(self, work: Work) -> str:
         self._shim.arm(str(self._root), Arming())
         self._do(work, self._world())
@@ -215,25 +222,44 @@ def _set(arming: Arming) -> list[tuple[str, Any]]:
     return [(n, getattr(arming, n)) for n in names if getattr(arming, n) != getattr(plain, n)]
 
 
-def main() -> None:
-    """Do the task."""
-    task = msgspec.json.decode(sys.stdin.buffer.read(), type=Task)
+def perform(task: Task) -> Counts | Report | None:
+    """Do a task."""
     driver = Driver(Shim(), Path(task.folder), task.feature)
     if task.trace:
         driver.trace(task.trace)
-        return
+        return None
     with plant(task.bug):
-        counts = driver.count()
         if not task.runs:
-            sys.stdout.buffer.write(msgspec.json.encode(counts))
-            return
+            return driver.count()
+        driver.play_once()
         report = Report()
         for run in task.runs:
             report.run_count += 1
             report.violations += driver.run(run)
             if report.has(task.until):
                 break
-    sys.stdout.buffer.write(msgspec.json.encode(report))
+        return report
+
+
+def main() -> None:
+    """Do each task in a process of its own, and answer with a line; an empty one if it failed."""
+    gc.collect()
+    gc.freeze()
+    for line in sys.stdin.buffer:
+        child = os.fork()
+        if child == 0:
+            status = BROKEN
+            try:
+                answer = msgspec.json.encode(perform(msgspec.json.decode(line, type=Task)))
+                os.write(1, answer + b"\n")
+                status = SURVIVED
+            except BaseException:  # noqa: BLE001  a child says what happened and ends
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:
+                os._exit(status)
+        if os.waitpid(child, 0)[1]:
+            os.write(1, b"\n")
 
 
 if __name__ == "__main__":

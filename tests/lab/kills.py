@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from lab.driver import Counts, Run, Task
-from lab.shim import SHORT, Arming, start
+from lab.shim import SHORT, Arming, DriverProcess
 from lab.suites import Report
 
 CAN_FAIL: Final[Mapping[int, str]] = MappingProxyType(
@@ -34,15 +34,15 @@ Plan = Callable[[Counts], list[Run]]
 
 
 class Workshop:
-    """Where drivers run.
+    """Where tasks are done.
 
     Args:
-        library: the shim, compiled.
+        driver: does them.
         folder: a folder of our own; in memory if the machine has such.
     """
 
-    def __init__(self, library: Path, folder: Path) -> None:
-        self._library = library
+    def __init__(self, driver: DriverProcess, folder: Path) -> None:
+        self._driver = driver
         self.folder = folder
         self.disk = folder / "driver" / "disk"
         self.root = str(self.disk / "store")
@@ -50,24 +50,24 @@ class Workshop:
     def counts(self, bug: str = "", feature: str = "") -> Counts:
         """The calls of a session, or of a use of a feature, and of a recovery."""
         task = Task(self._below(), bug=bug, feature=feature)
-        return msgspec.json.decode(self._start(task), type=Counts)
+        return msgspec.json.decode(self._perform(task), type=Counts)
 
     def sweep(self, plan: Plan, *, bug: str = "", until: str = "", feature: str = "") -> Report:
         """All runs of a plan."""
         runs = tuple(plan(self.counts(bug, feature)))
         task = Task(self._below(), runs, bug, until=until, feature=feature)
-        return msgspec.json.decode(self._start(task), type=Report)
+        return msgspec.json.decode(self._perform(task), type=Report)
 
     def trace(self, path: Path) -> bytes:
         """One undisturbed session, call by call."""
-        self._start(Task(self._below(), trace=str(path)))
+        self._perform(Task(self._below(), trace=str(path)))
         return path.read_bytes()
 
     def _below(self) -> str:
         return str(self.folder / "driver")
 
-    def _start(self, task: Task) -> str:
-        return start(self._library, [], msgspec.json.encode(task).decode())
+    def _perform(self, task: Task) -> bytes:
+        return self._driver.ask(msgspec.json.encode(task))
 
 
 def killing(kinds: str) -> Iterator[Arming]:

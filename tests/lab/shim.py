@@ -1,16 +1,17 @@
-"""The crash shim (`crash.c`), compiled, and a program started under it."""
+"""The crash shim (`crash.c`), compiled, and the program that runs under it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from tempfile import TemporaryFile
+from typing import IO, Final
 
 from msgspec import Struct
 
@@ -99,21 +100,68 @@ def compile_shim(folder: Path) -> Path:
     return library
 
 
-def start(library: Path, arguments: Sequence[str], stdin: str = "") -> Any:
-    """Run `python -m lab.driver` under the shim to its end; gives its standard output."""
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": str(library),
-        "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(sysconfig.get_path("purelib"))]),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "lab.driver", *arguments],
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=3_000,
-    )
-    if done.returncode:
-        raise AssertionError(f"the driver failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
-    return done.stdout
+class DriverProcess:
+    """`python -m lab.driver` under the shim, started when something is first asked of it.
+
+    It forks a process for each task, so that it imports everything once for all tests.
+    """
+
+    def __init__(self, library: Path) -> None:
+        self._library = library
+        self._process: subprocess.Popen[bytes] | None = None
+        self._mounts = ""
+        self._said: IO[bytes] | None = None
+
+    def ask(self, task: bytes) -> bytes:
+        """What it answers to a task; both are a line of JSON.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        mounts = str(Path("/proc/self/ns/mnt").readlink())
+        if mounts != self._mounts:  # it would not see what this process mounts
+            self.close()
+        process = self._process or self._start()
+        self._mounts = mounts
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answer = b""
+        try:
+            process.stdin.write(task + b"\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        finally:
+            if answer in (b"", b"\n"):  # nobody may take this for the answer to the next task
+                said = self.close()
+        if not answer.strip():
+            raise AssertionError(f"the driver failed:\n{said[-4000:]}")
+        return answer
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(self._library),
+            "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(sysconfig.get_path("purelib"))]),
+        }
+        self._said = TemporaryFile()  # noqa: SIM115  closed in `close`
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lab.driver"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            start_new_session=True,
+        )
+        return self._process
+
+    def close(self) -> str:
+        """End it, with all that it has forked; what it has said besides its answers."""
+        process, said = self._process, self._said
+        if process is None or said is None:
+            return ""
+        self._process = self._said = None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        with said:
+            said.seek(0)
+            return said.read().decode(errors="replace")

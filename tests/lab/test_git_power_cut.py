@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import warm_process
 from lab.git_traced import (
     GitReplay,
     check_history,
@@ -92,14 +92,12 @@ def take_turn(library: Path, folder: Path, work: Path, level: str) -> bytes:
     own = {"TREADLE_HOME": str(folder / "home"), "GIT_CONFIG_GLOBAL": str(config)}
     sandbox = "off" if level == "packs" else level
     free = ("--approval-mode", "auto", "--sandbox", sandbox)
-    done = subprocess.run(
-        [sys.executable, "-m", "treadle", "-p", "go", "-m", f"scripted:{folder}/turn.toml", *free],
-        cwd=work,
-        env={"PATH": os.environ["PATH"], **own, **armed},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=100,
+    done = warm_process.run(
+        ("-p", "go", "-m", f"scripted:{folder}/turn.toml", *free),
+        work,
+        {"PATH": os.environ["PATH"], **own, **armed},
+        None,
+        timeout_s=100,
     )
     assert (done.returncode, "It is done." in done.stdout) == (0, True), done.stdout + done.stderr
     return (folder / "trace").read_bytes()
