@@ -19,6 +19,7 @@ from typing import Final
 
 import pytest
 
+import warm_process
 from server.databases import Templates
 from server.serving import Served
 from sync.forms import hits
@@ -62,15 +63,7 @@ class Home:
 
     def run(self, *arguments: str, stdin: str = "", codes: tuple[int, ...] = (0,)) -> str:
         """A command to its end; what it prints."""
-        done = subprocess.run(
-            self.command(*arguments),
-            cwd=self.workspace,
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = warm_process.run(arguments, self.workspace, self.environment, stdin, timeout_s=120)
         assert done.returncode in codes, f"{arguments}: {done.returncode} {done.stderr}"
         return done.stdout
 

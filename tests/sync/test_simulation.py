@@ -31,6 +31,12 @@ RUNS: Final = [
 
 SHORT_RUN_COUNT: Final = 60
 SHORT_STEP_COUNT: Final = 140
+SEEN_LATE: Final = {
+    "scrubbed text stands": 9,
+    "acknowledged before the commit": 16,
+    "fork loses its last record": 16,
+}
+"""In which run a bug was seen that the first ones do not show: it is tried before all others."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +78,8 @@ def test_a_seed_is_a_run_and_another_seed_another_one(place: Place) -> None:
 def test_a_bug_planted_in_sync_is_noticed(bug: str, place: Place) -> None:
     is_healed = bug in HEALED
     step_count = SHORT_STEP_COUNT if is_healed else STEP_COUNT
-    runs = [(seed, "merge") for seed in range(SHORT_RUN_COUNT)] if is_healed else RUNS
+    runs = [(seed, "merge") for seed in range(SHORT_RUN_COUNT)] if is_healed else [*RUNS]
+    runs.insert(0, runs[SEEN_LATE.get(bug, 0)])
     with PLANTED[bug]():
         for seed, how in runs:
             try:
