@@ -12,11 +12,14 @@ import pytest
 
 from escapes.boxes import BUBBLEWRAP, LANDLOCK, execute, ready, text_of
 from escapes.world import World, a_world, forget_template
+from treadle.process import program
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Level, Limits, Network, Policy
 from treadle.tools.output import HEAD_SIZE_MAX, TAIL_SIZE_MAX
 
 TIMEOUT_S: Final = 0.5
+TERM_S: Final = 0.2
+"""How long they are asked to end before they are killed: here they do not listen anyway."""
 MORE_S_MAX: Final = 2.0
 """What a command that ignores everything may take longer."""
 MACHINE_S: Final = 60.0
@@ -60,7 +63,10 @@ def held(request: pytest.FixtureRequest) -> Iterator[tuple[World, Sandbox, str]]
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "the quiet ones"])
-async def test_it_ends_and_nothing_is_left(held: tuple[World, Sandbox, str], name: str) -> None:
+async def test_it_ends_and_nothing_is_left(
+    held: tuple[World, Sandbox, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "TERM_S", TERM_S)
     world, box, backend = held
     await ready(world, backend)  # which checks, harmlessly, that it holds
     assert box.standing(False).is_confined
