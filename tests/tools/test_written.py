@@ -222,7 +222,8 @@ def test_each_file_of_the_table_is_asked_about_or_not_as_it_says_and_the_page_li
                 if not is_asked and path == made.upper():
                     continue
                 call = asked(path)
-                risk, found = registry.risk_of(call), scope(folder, path)
+                risk, found = registry.risk_of(call), registry.scope_of(call)
+                assert found is not None
                 config = AgentConfig(tools=registry.definitions(), approval=auto_edit)
                 has_question = config.make_question(call, risk, found) is not None
                 if has_question != is_asked or bool(found.kinds) == is_asked:
