@@ -13,7 +13,7 @@ from treadle.core.branch_join import UNKNOWN_OUTCOME, join_messages, pair_calls_
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message
 
-randoms = st.randoms(use_true_random=False)
+randoms = st.randoms(use_true_random=True)
 
 
 def whole_rounds(random: Random, count: int) -> list[Message]:

@@ -23,7 +23,7 @@ from treadle.core.chat.states import AgentState, ShuttingDown
 from treadle.core.events import AgentEvent, ShutdownRequested
 from treadle.core.messages import Message, ToolCall
 
-randoms = st.randoms(use_true_random=False)
+randoms = st.randoms(use_true_random=True)
 
 
 @pytest.fixture(autouse=True)

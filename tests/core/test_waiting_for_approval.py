@@ -265,7 +265,7 @@ def test_a_cancel_answers_what_was_open_and_keeps_what_was_rejected() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 80))
+@given(st.randoms(use_true_random=True), st.integers(1, 80))
 def test_whatever_happens_no_call_that_needs_a_yes_runs_without_one(
     random: Random, length: int
 ) -> None:

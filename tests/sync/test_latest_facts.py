@@ -18,7 +18,7 @@ from treadle.thread.fold import ThreadFold
 from treadle.thread.merge import make_merge_record
 from treadle.thread.record import Record
 
-randoms = st.randoms(use_true_random=False)
+randoms = st.randoms(use_true_random=True)
 
 COMMON = records_of(write([[HEADER], [Renamed("first"), Tagged(("a",))]])[0])
 

@@ -75,7 +75,7 @@ def test_a_persons_yes_is_kept_and_without_one_the_bytes_are_as_ever(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 60))
+@given(st.randoms(use_true_random=True), st.integers(1, 60))
 def test_a_session_goes_on_from_a_stored_state_as_from_its_own(random: Random, length: int) -> None:
     agent = machine()
     for clock in range(length):

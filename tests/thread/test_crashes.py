@@ -58,7 +58,7 @@ def check(action: AgentAction | None, process: Process) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 80))
+@given(st.randoms(use_true_random=True), st.integers(1, 80))
 def test_pairs_stay_whole_over_crashes_and_lost_writes(random: Random, length: int) -> None:
     process = newborn()
     for clock in range(length):
@@ -82,7 +82,7 @@ def test_pairs_stay_whole_over_crashes_and_lost_writes(random: Random, length: i
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 60))
+@given(st.randoms(use_true_random=True), st.integers(1, 60))
 def test_a_process_that_starts_anew_owes_what_the_dead_one_owed(
     random: Random, length: int
 ) -> None:
@@ -101,7 +101,7 @@ def test_a_process_that_starts_anew_owes_what_the_dead_one_owed(
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 60))
+@given(st.randoms(use_true_random=True), st.integers(1, 60))
 def test_two_folds_of_one_journal_are_equal_in_every_part(random: Random, length: int) -> None:
     process = newborn()
     for clock in range(length):

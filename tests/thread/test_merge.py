@@ -54,7 +54,7 @@ from treadle.thread.fold import TASK, ThreadFold
 from treadle.thread.record import Head, JournalScanner, Record, encode_batch
 from treadle.thread.snapshot import encode_snapshot
 
-randoms = st.randoms(use_true_random=False)
+randoms = st.randoms(use_true_random=True)
 
 
 def fact_of(record: Record) -> Merged:

@@ -50,7 +50,7 @@ def assert_same(one: ThreadFold, other: ThreadFold) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(1, 40))
+@given(st.randoms(use_true_random=True), st.integers(1, 40))
 def test_a_snapshot_at_any_cut_and_the_tail_equal_the_whole_fold(
     random: Random, count: int
 ) -> None:

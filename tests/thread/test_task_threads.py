@@ -84,7 +84,7 @@ def random_journal(random: Random, count: int) -> list[tuple[Entry, ...]]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(3, 60))
+@given(st.randoms(use_true_random=True), st.integers(3, 60))
 def test_a_snapshot_of_a_task_at_any_cut_and_the_tail_equal_the_whole_fold(
     random: Random, count: int
 ) -> None:
@@ -118,7 +118,7 @@ def test_random_tasks_stand_in_every_state_that_waits_when_the_snapshot_is_taken
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.randoms(use_true_random=False), st.integers(3, 40))
+@given(st.randoms(use_true_random=True), st.integers(3, 40))
 def test_a_task_that_is_folded_again_owes_what_the_live_one_asked_for(
     random: Random, count: int
 ) -> None:

@@ -26,7 +26,7 @@ from treadle.core.task.table import State
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import InvalidTransition, OwnershipViolation
 
-randoms = st.randoms(use_true_random=False)
+randoms = st.randoms(use_true_random=True)
 
 
 @pytest.fixture(autouse=True)
