@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.core.messages import ToolCall
-from treadle.core.tools import ApprovalBinding, RiskLevel
+from treadle.core.tools import Access, ApprovalBinding, RiskLevel
 
 
 class AlwaysAsk(Struct, frozen=True, tag="always_ask"):
@@ -64,6 +64,7 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     `must_ask` is asked about under every policy. One that is `refused` fails by itself, for the
     reason that stands there, and nobody is asked in vain. `file` is the file that would be written,
     by its name without links; calls of a round that write one file run one after the other.
+    `access` is what the call may change; without it, what the effect class of its tool says.
     """
 
     reasons: tuple[str, ...] = ()
@@ -74,6 +75,7 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     must_ask: bool = False
     refused: str = ""
     file: str = ""
+    access: Access | None = None
 
     @property
     def binding(self) -> ApprovalBinding | UnsetType:

@@ -16,7 +16,7 @@ from treadle.core.approval import Decision, Scope
 from treadle.core.conversation import View
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.core.tools import Outcome, RiskLevel, ToolProgress
+from treadle.core.tools import Access, Outcome, RiskLevel, ToolProgress
 
 
 class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -93,12 +93,14 @@ class LlmEvent:
 class ToolStarted(_Event, frozen=True, tag="tool_started"):
     """A call begins. On disk before the tool runs: this is the intent.
 
-    `confined` says in words what holds it while it runs; empty if its tool does not say.
+    `confined` says in words what holds it while it runs; empty if its tool does not say. So does
+    `access` what it may change: a call that can only read is safe to run again after a crash.
     """
 
     call_id: str
     at: str = ""
     confined: str = ""
+    access: Access | None = None
 
 
 class ToolProgressEvent(_Event, frozen=True, tag="tool_progress"):

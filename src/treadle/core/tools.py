@@ -23,6 +23,17 @@ class EffectClass(Enum):
     """Never run again silently: after a crash it is *uncertain* whether it happened."""
 
 
+class Access(Enum):
+    """What one call may change, where its tool says so of each; decides what modes make of it."""
+
+    READ = "read"
+    """Nothing that it does can last: safe to run again, whatever the effect class of its tool."""
+    NETWORK = "network"
+    """It changes nothing here, and may change things elsewhere."""
+    WRITE = "write"
+    """It may change what lasts."""
+
+
 class RiskLevel(IntEnum):
     """How much harm a call can do; ordered."""
 
@@ -152,7 +163,7 @@ class ToolExecutionStatus:
 
     `modified` holds the arguments a person put in place of the model's, as JSON text; `approved` is
     set if a person said yes, and `bound` if that yes holds only as long as something stays as it
-    was.
+    was; `access` is what the call may change while it runs, where its tool said so.
     """
 
     class Pending(Struct, frozen=True, tag="pending", tag_field="status"):
@@ -177,6 +188,7 @@ class ToolExecutionStatus:
         modified: str | UnsetType = UNSET
         approved: bool | UnsetType = UNSET
         bound: ApprovalBinding | UnsetType = UNSET
+        access: Access | UnsetType = UNSET
 
     class Completed(Struct, frozen=True, tag="completed", tag_field="status"):
         """Ended, well or badly."""
