@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import msgspec
 from msgspec.structs import replace
+from treadle.runtime.tool_round import ToolRound
 
 from lab.model_disk import ModelDisk
 from lab.model_nodes import File
@@ -24,7 +25,6 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import BlobRef, EffectClass, Status
 from treadle.runtime.driver import Driver
 from treadle.runtime.session import Session
-from treadle.runtime.tool_round import ToolRound
 from treadle.store import journal, local_store, thread_reader
 from treadle.store.adoption_marks import AdoptionMarks
 from treadle.store.blobs import Blobs

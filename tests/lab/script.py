@@ -21,6 +21,7 @@ from treadle.core.approval import Question
 from treadle.core.config import AgentConfig
 from treadle.errors import UnknownThreadError
 from treadle.outputs import Output, TurnStarted
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 from treadle.store.disk import Disk
 from treadle.store.local_store import LocalStore
@@ -127,9 +128,7 @@ class Desk:
             Model(world, self._thread if sees_all else ""),
             self._tools,
             config,
-            workspace=Folder(world),
-            ask=ask,
-            on_output=self._on_output,
+            DriverOptions(workspace=Folder(world), ask=ask, on_output=self._on_output),
         )
 
     def _close_soon(self) -> None:

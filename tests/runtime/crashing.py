@@ -16,6 +16,7 @@ from runtime.clock import tick
 from runtime.desk import CONFIG, Folder, Model, Run, Toolbox, calls, idempotent, mutate, read
 from treadle import outputs
 from treadle.outputs import Output
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
@@ -74,7 +75,8 @@ async def work(folder: Path, place: str, effects: Path) -> None:
     model = Model(*REPLIES, on_request=lambda _: die("model"))
     tools = make_tools(effects, after)
     writer = make_store(folder).create("test")
-    session = Session(writer, model, tools, CONFIG, workspace=Folder(hook), on_output=on_output)
+    options = DriverOptions(workspace=Folder(hook), on_output=on_output)
+    session = Session(writer, model, tools, CONFIG, options)
     await session.turn("go")
     raise AssertionError(f"nobody died at {place}")
 

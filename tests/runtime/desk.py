@@ -32,8 +32,9 @@ from treadle.core.tools import (
 )
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.outputs import Output
-from treadle.runtime.ports import Provider, Writer
-from treadle.runtime.session import Session
+from treadle.runtime.options import DriverOptions
+from treadle.runtime.ports import Provider, Tools, Writer
+from treadle.runtime.session import Session, SessionOptions
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.replay import verify_thread
@@ -322,7 +323,8 @@ class Desk:
     ) -> Session:
         """A session on this writer."""
         self.providers.append(model)
-        return Session(writer, model, tools or Toolbox(), config, on_output=self.heard, **rest)
+        rest.setdefault("on_output", self.heard)
+        return open_session(writer, model, tools or Toolbox(), config, **rest)
 
     def journal(self, thread_id: str) -> Path:
         return self.folder / "data" / "threads" / f"{thread_id}.jsonl"
@@ -346,11 +348,26 @@ class Desk:
         report = verify_thread(self.store, thread_id)
         assert report.is_good, report.text
         assert report.condition == "clean"
-        live, again = session._writer.fold, self.store.load(thread_id, report.version).fold
+        live, again = (
+            session.driver.journal.writer.fold,
+            self.store.load(thread_id, report.version).fold,
+        )
         assert again.document() == live.document()
         assert again.machine.obligations() == live.machine.obligations()
         assert again.queued == live.queued
         assert again.turn_steps == live.turn_steps
+
+
+def open_session(
+    writer: Writer,
+    model: Provider,
+    tools: Tools,
+    config: AgentConfig | None = None,
+    **rest: Any,
+) -> Session:
+    """A session with these options of the driver and of conversations, by name."""
+    of_turns = {name: rest.pop(name) for name in SessionOptions.__struct_fields__ if name in rest}
+    return Session(writer, model, tools, config, DriverOptions(**rest), SessionOptions(**of_turns))
 
 
 def roles(messages: Sequence[Message]) -> list[str]:

@@ -19,6 +19,7 @@ from runtime.crashing import make_store
 from runtime.desk import CONFIG, Model
 from treadle.answers import Verdict
 from treadle.core.approval import AlwaysAsk, Approved, Question
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry, tool
@@ -56,7 +57,8 @@ async def work(folder: Path, workspace: Path) -> None:
         session = Session(store.open(threads[0]), model, tools)
         await session.resume()
     else:
-        session = Session(store.create("test"), model, tools, CONFIG_OF_BOTH, approve=yes)
+        options = DriverOptions(approve=yes)
+        session = Session(store.create("test"), model, tools, CONFIG_OF_BOTH, options)
         await session.turn("go")
     for message in session.conversation:
         if message.role == "tool":

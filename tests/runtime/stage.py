@@ -57,7 +57,7 @@ class Stage:
         else:
             await self.heard.until(outputs.TextDelta)
         await tick(2)
-        assert type(self.session._writer.fold.state) is self.state
+        assert type(self.session.driver.journal.writer.fold.state) is self.state
         return turn
 
 

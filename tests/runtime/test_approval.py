@@ -196,6 +196,7 @@ from runtime.crashing import make_store
 from runtime.desk import Model
 from runtime.test_approval import ASKING, TURN, box
 from treadle import outputs
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 
 def on_output(output):
@@ -203,7 +204,8 @@ def on_output(output):
         os.kill(os.getpid(), signal.SIGKILL)
 
 writer = make_store(Path(sys.argv[1])).create("test")
-asyncio.run(Session(writer, Model(*TURN), box(), ASKING, on_output=on_output).turn("go"))
+options = DriverOptions(on_output=on_output)
+asyncio.run(Session(writer, Model(*TURN), box(), ASKING, options).turn("go"))
 """
 
 

@@ -12,7 +12,8 @@ from runtime.desk import Desk, Model, Toolbox, calls, calls_of, for_ever, mutate
 from runtime.test_binding import ASKING, SCOPE, Scoped, burning
 from treadle import outputs
 from treadle.answers import Answer, Resolution, Verdict
-from treadle.core.approval import Approved, NeverAsk, Question
+from treadle.core.approval import Approved, NeverAsk, OnlyRead, Question, Scope
+from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import StoreError
 from treadle.outputs import TurnOutcome
@@ -187,7 +188,7 @@ async def test_a_question_that_is_asked_again_elsewhere_says_so_and_a_yes_is_for
     assert question.scope.reasons == (CHANGED + "the agent asked for this", "it is hot")
     assert question.scope.confined == "nothing at all"
     assert tools.ran == ["burn"]
-    assert [grant.ground for grant in session.grants] == ["there"]
+    assert [grant.ground for grant in session.driver.grants] == ["there"]
     desk.check(session)
 
 
@@ -210,13 +211,39 @@ async def test_a_yes_to_what_was_shown_is_none_to_what_it_has_become_meanwhile(d
     thread_id = await left_open(desk)
     tools = Scoped(ELSEWHERE)
 
-    async def approve(_: Question) -> Verdict:
+    asked: list[Question] = []
+
+    async def approve(question: Question) -> Verdict:
+        asked.append(question)
+        assert tools.ran == []
         tools.scope = SCOPE  # as it was recorded, but they have seen something else
         return Verdict(Approved())
 
     session = desk.reopen(thread_id, Model("done"), tools, approve=approve)
     assert (await session.resume()).outcome is TurnOutcome.DONE
+    assert [one.scope.ground for one in asked] == [ELSEWHERE.ground, SCOPE.ground]
+    assert "has changed since a person allowed this" in " ".join(asked[1].reasons)
+    assert tools.ran == ["burn"]
+    desk.check(session)
+
+
+async def test_what_changes_at_each_look_is_not_asked_about_for_ever(desk: Desk) -> None:
+    class Restless(Scoped):
+        count = 0
+
+        def scope_of(self, call: ToolCall) -> Scope:
+            self.count += 1
+            return replace(SCOPE, content=str(self.count))
+
+    tools = Restless()
+
+    async def approve(_: Question) -> Verdict:
+        return Verdict(Approved())
+
+    session = desk.new(burning(), tools, ASKING, approve=approve)
+    assert (await session.turn("go")).outcome is TurnOutcome.DONE
     assert tools.ran == []
+    assert "has changed since" in calls_of(session.conversation)["burn"]
     desk.check(session)
 
 
@@ -239,6 +266,9 @@ async def test_of_a_call_that_never_began_people_are_told_which_it_was(desk: Des
 
     async def approve(_: Question) -> Verdict:
         tools.scope = ELSEWHERE
+        session.driver.configure(
+            replace(session.driver.journal.machine.config, approval=OnlyRead())
+        )
         return Verdict(Approved())
 
     session = desk.new(burning(), tools, ASKING, approve=approve)
@@ -248,7 +278,7 @@ async def test_of_a_call_that_never_began_people_are_told_which_it_was(desk: Des
     assert ended.call.tool_name == "burn"
 
     desk.heard.outputs.clear()
-    session.configure(replace(ASKING, approval=NeverAsk()))
+    session.driver.configure(replace(ASKING, approval=NeverAsk()))
     await session.turn("again")
     (ended,) = desk.heard.of(outputs.ToolFinished)
     assert ended.call is None, "they were told when it began"

@@ -157,4 +157,4 @@ async def test_a_call_whose_turn_had_not_come_was_not_started(desk: Desk) -> Non
 
 
 def finished_usage(session: Session) -> Usage:
-    return session._writer.fold.usage
+    return session.driver.journal.writer.fold.usage

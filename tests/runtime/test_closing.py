@@ -24,9 +24,9 @@ async def test_an_interrupted_turn_stays_unfinished_and_another_process_goes_on(
 ) -> None:
     stage = Stage(desk, state)
     turn = await stage.until_there()
-    stage.session.interrupt()
+    stage.session.driver.interrupt()
     assert (await turn).outcome is TurnOutcome.INTERRUPTED
-    assert type(stage.session._writer.fold.state) is state
+    assert type(stage.session.driver.journal.writer.fold.state) is state
     assert "cancel_requested" not in desk.kinds(stage.session.thread_id)
     desk.check(stage.session)
     await stage.session.close()
@@ -62,7 +62,7 @@ async def test_an_interrupted_turn_can_be_resumed_by_the_same_session(
 ) -> None:
     stage = Stage(desk, state)
     turn = await stage.until_there()
-    stage.session.interrupt()
+    stage.session.driver.interrupt()
     await turn
     finished = await stage.session.resume()
     assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
@@ -77,7 +77,7 @@ async def test_an_interrupted_text_is_not_mixed_into_the_answer_that_replaces_it
 ) -> None:
     stage = Stage(desk, CallingLlm)
     turn = await stage.until_there()
-    stage.session.interrupt()
+    stage.session.driver.interrupt()
     await turn
     await stage.session.close()
     again = desk.reopen(stage.session.thread_id, Model("another answer"))

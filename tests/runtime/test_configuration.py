@@ -102,21 +102,21 @@ class Sized(Model):
 async def test_another_model_has_a_context_of_its_own(desk: Desk, model: str, size: int) -> None:
     session = desk.new(Sized("done"))
     await session.turn("go")
-    recorded = session._writer.fold.machine.config
+    recorded = session.driver.journal.writer.fold.machine.config
     assert recorded.context_tokens_max == 1000
     await session.close()
     config = replace(recorded, model_name=model)
     again = desk.reopen(session.thread_id, Sized("done"), None, config)
     await again.turn("go")
-    assert again._writer.fold.machine.config.context_tokens_max == size
-    assert again.model_name == model
+    assert again.driver.journal.writer.fold.machine.config.context_tokens_max == size
+    assert again.driver.model_name == model
     desk.check(again)
 
 
 async def test_a_context_that_is_said_to_be_smaller_is_taken_at_that(desk: Desk) -> None:
     session = desk.new(Sized("done"), None, replace(CONFIG, context_tokens_max=500))
     await session.turn("go")
-    assert session._writer.fold.machine.config.context_tokens_max == 500
+    assert session.driver.journal.writer.fold.machine.config.context_tokens_max == 500
     desk.check(session)
 
 
@@ -129,7 +129,7 @@ async def test_a_change_of_provider_is_recorded(desk: Desk) -> None:
     again = desk.reopen(session.thread_id, other)
     await again.turn("go")
     assert [e["provider"] for e in configured(desk, session.thread_id)] == ["scripted", "other"]
-    assert again._writer.fold.document().provider == "other"
+    assert again.driver.journal.writer.fold.document().provider == "other"
 
 
 async def test_a_recorded_configuration_holds_where_none_is_given(desk: Desk) -> None:
@@ -180,7 +180,7 @@ async def test_steps_before_a_crash_count(desk: Desk, steps_before: int, is_clos
 
     def stop(_: object) -> None:
         if len(model.requests) == steps_before + 1:
-            session.interrupt() if is_closed else desk.disk.kill()
+            session.driver.interrupt() if is_closed else desk.disk.kill()
 
     model._on_request = stop
     session = desk.new(model, Toolbox(a=read()), LIMITED)
@@ -204,7 +204,7 @@ async def test_steps_before_a_crash_count(desk: Desk, steps_before: int, is_clos
 async def test_queued_input_after_a_limit_has_a_turn_of_its_own(desk: Desk) -> None:
     model = Model({"when": {"user": "two"}, "text": "done"}, {"when": {"seen": "."}, **calls("a")})
     session = desk.new(model, Toolbox(a=read()), LIMITED)
-    writer = session._writer
+    writer = session.driver.journal.writer
     await session.turn("one")
     assert writer.fold.turn_steps == 3
     finished = await session.turn("two")

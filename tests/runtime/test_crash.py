@@ -14,6 +14,7 @@ from runtime.clock import tick
 from runtime.crashing import EXIT_CODE, PLACES, REPLIES, make_store, make_tools
 from runtime.desk import Folder, Model, imbalance, roles
 from treadle.outputs import TurnOutcome
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 from treadle.store.replay import verify_thread
 
@@ -40,7 +41,8 @@ async def test_what_a_dead_process_left_is_finished_by_the_next(dead: Path) -> N
     effects.touch()
     (thread_id,) = store.ids()
     model, tools = Model(*REPLIES), make_tools(effects, lambda _: tick())
-    session = Session(store.open(thread_id), model, tools, workspace=Folder())
+    options = DriverOptions(workspace=Folder())
+    session = Session(store.open(thread_id), model, tools, options=options)
     assert not session.is_waiting
     assert (await session.resume()).outcome is TurnOutcome.DONE
 

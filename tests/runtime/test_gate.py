@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
+import pytest
 from msgspec.structs import replace
 
 from runtime.desk import (
@@ -28,6 +29,7 @@ from treadle.core.task.events import AgentConfig as TaskConfig
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 from treadle.core.tools import RiskLevel
+from treadle.errors import ApprovalNeeded
 from treadle.outputs import TurnOutcome
 from treadle.tools.registry import Registry, tool
 
@@ -132,9 +134,14 @@ async def test_a_call_that_a_custom_planning_makes_does_not_run_if_its_arguments
         .state(State.PLANNING, plan, owns)
         .build()
     )
-    assert (await engine.run()).startswith("REJECTED: this call needs a person's yes")
+    with pytest.raises(ApprovalNeeded):
+        await engine.run()
     assert tools.ran == []
     assert "tool_started" not in desk.kinds(engine.thread_id)
+    assert desk.kinds(engine.thread_id)[-1] == "approval_required"
+    (question,) = engine.questions
+    finished = await engine.decide({question.call.id: Approved()})
+    assert (finished.outcome, tools.ran) == (TurnOutcome.DONE, ["cut"])
     await close(desk, engine)
 
 
@@ -206,5 +213,5 @@ async def test_what_was_granted_for_a_low_risk_is_asked_about_when_it_is_riskier
     session = desk.new(Model(batch, later, "done"), Box(cut=mutate(keep)), CAREFUL, approve=approve)
     assert (await session.turn("go")).outcome is TurnOutcome.DONE
     assert asked == [('{"at":"1"}', RiskLevel.MEDIUM), ('{"at":"all"}', RiskLevel.CRITICAL)]
-    assert session._writer.fold.machine.config.granted == {"cut": RiskLevel.CRITICAL}
+    assert session.driver.journal.writer.fold.machine.config.granted == {"cut": RiskLevel.CRITICAL}
     desk.check(session)

@@ -10,7 +10,7 @@ from treadle.core.approval import NO_SCOPE, Approved, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
-from treadle.runtime.approvals import make_grants, make_tool_grant
+from treadle.runtime.grants import make_grants, make_tool_grant
 from treadle.thread.facts import Granted
 
 ALWAYS = Verdict(Approved(), always=True)

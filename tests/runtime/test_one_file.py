@@ -169,7 +169,7 @@ async def test_the_yes_to_the_second_holds_in_the_next_process(
     desk: Desk, desktop: Desktop, text: str
 ) -> None:
     session = begin(desk, desktop, adding(*BOTH))
-    desktop.after = lambda _: session.interrupt()
+    desktop.after = lambda _: session.driver.interrupt()
     assert (await session.turn("go")).outcome is outputs.TurnOutcome.INTERRUPTED
     assert desktop.paper.read_text() == ".a"
     desk.crash()

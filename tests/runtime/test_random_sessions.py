@@ -149,7 +149,7 @@ class Play:
         if deed == "cancel":
             self.session.cancel()
         elif deed == "interrupt":
-            self.session.interrupt()
+            self.session.driver.interrupt()
         elif deed == "cancel the task":
             self.turns[-1].cancel()
         elif deed == "say more":
@@ -183,7 +183,7 @@ class Play:
         else:
             names = ("look",) if deed == "take tools away" else EFFECTS
             tools = {name: Tool(EFFECTS[name], self._work) for name in names}
-            self.session.configure(tools=Toolbox(**tools))
+            self.session.driver.configure(tools=Toolbox(**tools))
             self.offered = set(names)
 
     def _refuse(self, operation: str, *_: Any) -> None:
@@ -278,14 +278,14 @@ class Play:
             for turn in self.turns:
                 assert turn.cancelled() or turn.exception() is None, turn.exception()
             self._check()
-            if self.session.is_waiting and not self.session._writer.fold.queued:
+            if self.session.is_waiting and not self.session.driver.journal.writer.fold.queued:
                 break
             self.turns.append(asyncio.ensure_future(self._say(None)))
         await self._end()
 
     def _check(self) -> None:
         """The thread is whole; a session that is finished is replaced by one of a new process."""
-        if self.session._writer.is_usable and self.is_disk_good:
+        if self.session.driver.journal.writer.is_usable and self.is_disk_good:
             self.desk.check(self.session)
             return
         self.desk.crash()

@@ -60,7 +60,7 @@ async def test_a_mode_widened_while_a_question_is_open_lets_the_call_go_on(desk:
     session = desk.new(Model(calls("burn"), "done"), tools, ASKING, approve=person)
     turn = asyncio.ensure_future(session.turn("go"))
     await person.until_asked()
-    session.configure(FREE)
+    session.driver.configure(FREE)
     assert (await turn).answer == "done"
     assert (tools.ran, person.asked, person.let_go) == (["burn"], ["burn"], ["burn"])
     desk.check(session)
@@ -71,13 +71,13 @@ async def test_a_change_that_settles_nothing_leaves_the_question_where_it_is(des
     session = desk.new(Model(calls("burn"), "done"), tools, ASKING, approve=person)
     turn = asyncio.ensure_future(session.turn("go"))
     await person.until_asked()
-    session.configure(replace(ASKING, model_name="model-2"))
+    session.driver.configure(replace(ASKING, model_name="model-2"))
     await tick(5)
     assert person.let_go == []
     person.verdicts.put_nowait(Verdict(Approved()))
     await turn
     assert (tools.ran, person.asked) == (["burn"], ["burn"])
-    assert session.model_name == "model-2"
+    assert session.driver.model_name == "model-2"
 
 
 async def test_tools_taken_away_while_a_question_is_open_refuse_the_call_with_words(
@@ -89,7 +89,7 @@ async def test_tools_taken_away_while_a_question_is_open_refuse_the_call_with_wo
     turn = asyncio.ensure_future(session.turn("go"))
     await person.until_asked()
     reading = only(tools, *READING)
-    session.configure(FREE, tools=reading)
+    session.driver.configure(FREE, tools=reading)
     assert (await turn).outcome is TurnOutcome.DONE
     told = calls_of(session.conversation)
     assert "burn is not offered any more" in told["burn"]
@@ -114,7 +114,7 @@ async def test_no_changing_call_begins_after_the_tools_were_narrowed_in_a_turn(d
     turn = asyncio.ensure_future(session.turn("go"))
     await began.wait()
     reading = only(tools, "look")
-    session.configure(tools=reading)
+    session.driver.configure(tools=reading)
     may_end.set()
     assert (await turn).answer == "done"
     told = calls_of(session.conversation)
@@ -128,7 +128,7 @@ async def test_no_changing_call_begins_after_the_tools_were_narrowed_in_a_turn(d
 
 async def test_a_policy_narrowed_in_a_turn_stops_what_lacks_a_yes_now(desk: Desk) -> None:
     async def slow(_: Run) -> str:
-        session.configure(ASKING)
+        session.driver.configure(ASKING)
         return "slowly"
 
     tools = Toolbox(slow=mutate(slow), burn=mutate())
@@ -141,7 +141,9 @@ async def test_a_policy_narrowed_in_a_turn_stops_what_lacks_a_yes_now(desk: Desk
 
 async def test_an_answer_in_flight_is_judged_by_what_holds_when_it_arrives(desk: Desk) -> None:
     tools = box()
-    model = Model(calls("burn"), "done", on_request=lambda _: session.configure(tools=reading))
+    model = Model(
+        calls("burn"), "done", on_request=lambda _: session.driver.configure(tools=reading)
+    )
     reading = only(tools, *READING)
     session = desk.new(model, tools)
     await session.turn("go")
@@ -153,7 +155,7 @@ async def test_the_next_request_goes_to_the_new_model_of_the_new_provider(desk: 
     other = Model("from the other")
 
     async def swap(_: Run) -> str:
-        session.configure(replace(CONFIG, model_name="model-2"), provider=other)
+        session.driver.configure(replace(CONFIG, model_name="model-2"), provider=other)
         return "swapped"
 
     first = Model(calls("swap"), "from the first")
@@ -169,7 +171,7 @@ async def test_it_is_on_disk_when_it_returns_and_the_next_process_keeps_it(desk:
     turn = asyncio.ensure_future(session.turn("go"))
     await person.until_asked()
     desk.heard.on_output = lambda _: desk.disk.kill()
-    session.configure(FREE, tools=only(tools, *READING))
+    session.driver.configure(FREE, tools=only(tools, *READING))
     desk.disk.kill()
     with pytest.raises(StoreError):
         await turn
@@ -177,7 +179,7 @@ async def test_it_is_on_disk_when_it_returns_and_the_next_process_keeps_it(desk:
     reading = only(tools, *READING)
     again = desk.reopen(session.thread_id, Model("done"), reading)
     (question,) = again.questions
-    assert [tool.name for tool in again._writer.fold.machine.config.tools] == ["look"]
+    assert [tool.name for tool in again.driver.journal.writer.fold.machine.config.tools] == ["look"]
     await again.decide({question.call.id: Approved()})
     assert tools.ran == reading.ran == [], "a tool that is not there runs nothing"
     desk.check(again)
@@ -191,14 +193,14 @@ async def test_a_disk_that_refuses_it_ends_the_turn_and_changes_nothing(desk: De
 
         desk.disk.before = refuse
         with pytest.raises(StoreError):
-            session.configure(replace(CONFIG, model_name="model-2"), provider=other)
+            session.driver.configure(replace(CONFIG, model_name="model-2"), provider=other)
         return "swapped"
 
     first, other = Model(calls("swap"), "first"), Model("other")
     session = desk.new(first, Toolbox(swap=read(swap)))
     with pytest.raises(StoreError):
         await session.turn("go")
-    assert session._performer.provider is first
+    assert session.driver.performer.provider is first
 
 
 async def test_between_turns_it_is_recorded_at_once_and_resume_settles_open_questions(
@@ -207,7 +209,7 @@ async def test_between_turns_it_is_recorded_at_once_and_resume_settles_open_ques
     tools = box()
     session = desk.new(Model(calls("burn"), "done"), tools, ASKING)
     assert (await session.turn("go")).outcome is TurnOutcome.APPROVAL
-    session.configure(FREE)
+    session.driver.configure(FREE)
     assert desk.kinds(session.thread_id)[-1] == "configured"
     assert (await session.resume()).answer == "done"
     assert tools.ran == ["burn"]
@@ -217,8 +219,8 @@ async def test_the_same_configuration_is_not_recorded_again(desk: Desk) -> None:
     session = desk.new(Model("a", "b"), box())
     await session.turn("go")
     version = session.version
-    session.configure(CONFIG)
-    session.configure()
+    session.driver.configure(CONFIG)
+    session.driver.configure()
     assert session.version == version
 
 
@@ -230,7 +232,7 @@ async def test_what_was_allowed_for_good_stays_allowed(desk: Desk) -> None:
     model = Model(calls("burn"), "done", calls("burn"), "done")
     session = desk.new(model, tools, ASKING, approve=always)
     await session.turn("go")
-    session.configure(replace(ASKING, model_name="model-2"))
+    session.driver.configure(replace(ASKING, model_name="model-2"))
     await session.turn("go on")
     assert tools.ran == ["burn", "burn"]
     assert len(desk.heard.of(outputs.ApprovalRequested)) == 1
@@ -239,7 +241,7 @@ async def test_what_was_allowed_for_good_stays_allowed(desk: Desk) -> None:
 async def test_a_tool_that_is_given_back_runs_again(desk: Desk) -> None:
     tools = box()
     session = desk.new(Model(calls("burn"), "a", calls("burn"), "b"), tools)
-    session.configure(tools=only(tools, *READING))
-    session.configure(tools=tools)
+    session.driver.configure(tools=only(tools, *READING))
+    session.driver.configure(tools=tools)
     await session.turn("go")
     assert tools.ran == ["burn"]

@@ -77,7 +77,7 @@ async def test_the_request_after_an_interruption_and_a_snapshot_is_byte_for_byte
     whole, stopped, again = Model(*REPLIES), Model(*REPLIES), Model(*REPLIES)
     await desk.new(whole, toolbox()).turn("go")
     first = desk.new(stopped, toolbox())
-    stops_at(stopped, number, first.interrupt)
+    stops_at(stopped, number, first.driver.interrupt)
     assert (await first.turn("go")).outcome in (TurnOutcome.INTERRUPTED, TurnOutcome.DONE)
     await first.close()
     second = desk.reopen(first.thread_id, again, toolbox())
@@ -98,7 +98,7 @@ async def test_a_prompt_that_was_durable_is_answered_by_the_next_process(desk: D
     )
     thread_id = await dies(desk, desk.new(Model("done")))
     again = desk.reopen(thread_id, Model("done"))
-    assert type(again._writer.fold.state) is CallingLlm
+    assert type(again.driver.journal.writer.fold.state) is CallingLlm
     assert (await again.resume()).answer == "done"
     assert roles(again.conversation) == ["user", "assistant"]
     assert len(desk.heard.of(outputs.Notice)) == 1
@@ -139,7 +139,7 @@ async def test_a_retry_that_was_waited_for_is_waited_for_again_and_counted(desk:
     assert len(died.requests) == 2
     model = Model(FAILS)
     again = desk.reopen(thread_id, model)
-    assert type(again._writer.fold.state) is Error
+    assert type(again.driver.journal.writer.fold.state) is Error
     loop = asyncio.get_running_loop()
     began = loop.time()
     assert (await again.resume()).outcome is TurnOutcome.FAILED
@@ -167,7 +167,7 @@ async def test_a_hook_whose_process_died_is_run_again_and_told_so(desk: Desk) ->
     folder = Folder()
     folder.head = 7
     again = desk.reopen(thread_id, Model(calls("edit"), "done"), tools, workspace=folder)
-    assert type(again._writer.fold.state) is PostToolsHook
+    assert type(again.driver.journal.writer.fold.state) is PostToolsHook
     assert (await again.resume()).answer == "done"
     (told,) = folder.rounds
     assert not told.is_whole
@@ -195,8 +195,8 @@ async def test_no_commit_names_a_thread_that_never_leaves_this_machine(desk: Des
     await session.turn("go")
     assert folder.rounds[0].trailer == ""
     later = desk.new(Model(calls("edit"), calls("edit"), "done"), tools, workspace=folder)
-    later._writer.stage(PrivacySet(True))
-    later._writer.commit()
+    later.driver.journal.writer.stage(PrivacySet(True))
+    later.driver.journal.writer.commit()
     await later.turn("go")
     assert [one.trailer for one in folder.rounds] == ["", "", ""]
 

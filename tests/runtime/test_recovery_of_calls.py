@@ -386,6 +386,6 @@ async def test_the_hook_is_told_whether_this_process_saw_the_whole_round(
     await session.resume()
     assert [told.is_whole for told in folder.rounds] == [standing == "not started"]
     model = Model({"when": {"step": 1}, "text": "done"}, calls("put"))
-    session._performer.provider = model
+    session.driver.performer.provider = model
     await session.turn("again")
     assert folder.rounds[-1].is_whole, "the next round is seen from its beginning"

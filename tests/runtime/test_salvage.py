@@ -61,7 +61,7 @@ async def test_a_call_that_was_stopped_before_it_began_is_not_in_doubt(
 ) -> None:
     def on_output(output: Output) -> None:
         if isinstance(output, outputs.ToolStarted):
-            getattr(session, how)()
+            getattr(session.driver, how)()
 
     if how == "raise":
         raising_at(desk, outputs.ToolStarted)

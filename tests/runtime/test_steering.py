@@ -216,7 +216,7 @@ async def test_a_session_that_is_closed_records_nothing_more(desk: Desk) -> None
     for record in (
         lambda: session.queue("one"),
         lambda: session.record_command_end("make", ""),
-        lambda: session.configure(replace(CONFIG, max_steps=3)),
+        lambda: session.driver.configure(replace(CONFIG, max_steps=3)),
     ):
         with pytest.raises(StoreError):
             record()

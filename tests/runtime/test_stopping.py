@@ -138,7 +138,7 @@ async def test_a_tool_that_is_stopped_may_say_how_far_it_got(desk: Desk, how: st
     if how == "task":
         turn.cancel()
     else:
-        getattr(session, how)()
+        getattr(session.driver, how)()
     await asyncio.wait({turn})
     completed = [e for e in desk.events(session.thread_id) if e["type"] == "tool_completed"]
     assert [event["outcome"]["error"]["output"] for event in completed] == ["half of it"]
@@ -181,7 +181,7 @@ async def test_a_retry_that_was_stopped_does_not_come_in_a_later_turn(desk: Desk
     )
     turn = asyncio.ensure_future(session.turn("go"))
     await desk.heard.until(outputs.Retrying)
-    getattr(session, how)()
+    getattr(session.driver, how)()
     await turn
     assert (await session.turn("go on")).answer == "done"
     fired = desk.kinds(session.thread_id).count("retry_timeout_fired")
@@ -192,7 +192,7 @@ async def test_a_retry_that_was_stopped_does_not_come_in_a_later_turn(desk: Desk
 async def test_a_cancel_before_anything_runs_does_nothing(desk: Desk) -> None:
     session = desk.new(Model(AGAIN))
     session.cancel()
-    session.interrupt()
+    session.driver.interrupt()
     await goes_on(desk, session)
 
 
@@ -217,7 +217,7 @@ async def test_a_stop_while_the_folder_is_looked_at_leaves_a_whole_thread(
     async def on_look() -> None:
         await tick()
         if folder.looks == look:
-            turn.cancel() if how == "task" else getattr(session, how)()
+            turn.cancel() if how == "task" else getattr(session.driver, how)()
         await tick()
 
     folder.on_look = on_look
@@ -252,7 +252,7 @@ async def test_a_stop_that_comes_when_the_turn_is_over_is_not_for_the_next(desk:
 async def test_a_stop_that_comes_with_the_end_of_the_turn_changes_nothing(
     desk: Desk, how: str, reply: Any
 ) -> None:
-    session = desk.new(Model(AGAIN, reply, on_request=lambda _: getattr(session, how)()))
+    session = desk.new(Model(AGAIN, reply, on_request=lambda _: getattr(session.driver, how)()))
     finished = await session.turn("go")
     if reply == "done":
         assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, "done")
@@ -280,7 +280,7 @@ async def test_a_stop_that_comes_with_the_end_of_the_turn_is_for_what_is_queued(
     session = desk.new(model, Toolbox(work=mutate(work)))
     for finished in await asyncio.gather(session.turn("go"), *turns):
         assert (finished.outcome, finished.error) == (TurnOutcome.CANCELLED, "enough")
-    assert [message.content for message in session._writer.fold.queued] == ["more"]
+    assert [message.content for message in session.driver.journal.writer.fold.queued] == ["more"]
     await turns[0]
 
 
@@ -289,7 +289,7 @@ async def test_several_stops_are_as_good_as_one(desk: Desk) -> None:
     turn = await stage.until_there()
     stage.session.cancel("first")
     stage.session.cancel("second")
-    stage.session.interrupt()
+    stage.session.driver.interrupt()
     finished = await turn
     assert (finished.outcome, finished.error) == (TurnOutcome.CANCELLED, "first")
     await goes_on(desk, stage.session)

@@ -57,7 +57,7 @@ async def test_who_listens_to_the_session_hears_a_streamed_turn_as_well(desk: De
 async def test_an_unfinished_turn_can_be_resumed_as_a_stream(desk: Desk) -> None:
     session = desk.new(Model("done"))
     desk.heard.on_output = lambda output: (
-        session.interrupt() if isinstance(output, outputs.TurnStarted) else None
+        session.driver.interrupt() if isinstance(output, outputs.TurnStarted) else None
     )
     await session.turn("go")
     desk.heard.on_output = ignore

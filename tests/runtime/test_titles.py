@@ -19,7 +19,7 @@ async def test_the_first_prompt_is_named_and_what_that_used_is_counted(desk: Des
     )
     session = desk.new(Model("done"), titler=Titler(namer, "small"))
     finished = await session.turn("mend the test that fails now and then, please")
-    fold = session._writer.fold
+    fold = session.driver.journal.writer.fold
     assert fold.title() == "The flaky test"
     assert (finished.version, finished.usage) == (fold.version, fold.usage)
     assert fold.usage.input_tokens >= 9
@@ -37,7 +37,7 @@ async def test_only_the_first_prompt_is_named(desk: Desk) -> None:
     await session.turn("first")
     await session.turn("second")
     assert len(namer.requests) == 1
-    assert session._writer.fold.title() == "One"
+    assert session.driver.journal.writer.fold.title() == "One"
 
 
 async def test_a_thread_that_has_a_title_keeps_it(desk: Desk) -> None:
@@ -45,7 +45,7 @@ async def test_a_thread_that_has_a_title_keeps_it(desk: Desk) -> None:
     namer = Model("Another")
     session = desk.sit(writer, Model("done"), titler=Titler(namer, "small"))
     await session.turn("first")
-    assert (session._writer.fold.title(), namer.requests) == ("Mine", [])
+    assert (session.driver.journal.writer.fold.title(), namer.requests) == ("Mine", [])
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ async def test_a_thread_that_has_a_title_keeps_it(desk: Desk) -> None:
 async def test_without_a_title_the_first_line_of_the_prompt_stands(desk: Desk, reply: Any) -> None:
     session = desk.new(Model("done"), titler=Titler(Model(reply), "small"))
     finished = await session.turn("mend it\nall of it")
-    assert (finished.answer, session._writer.fold.title()) == ("done", "mend it")
+    assert (finished.answer, session.driver.journal.writer.fold.title()) == ("done", "mend it")
     desk.check(session)
 
 
@@ -82,7 +82,7 @@ async def test_the_model_is_shown_the_beginning_of_the_prompt_without_secrets(de
 
 async def test_a_title_that_a_person_gives_meanwhile_wins(desk: Desk) -> None:
     session = desk.new(Model("done"))
-    writer = session._writer
+    writer = session.driver.journal.writer
     writer.stage(Renamed("Mine"))
     writer.stage(Renamed("Theirs", "model", Usage(1, 1), "small"))
     assert writer.fold.title() == "Mine"
@@ -106,6 +106,6 @@ async def test_what_a_model_says_besides_is_no_part_of_the_title(
 ) -> None:
     session = desk.new(Model("done"), titler=Titler(Model(said), "small"))
     await session.turn("mend it")
-    assert session._writer.fold.title() == title
+    assert session.driver.journal.writer.fold.title() == title
     recorded = [e for e in desk.events(session.thread_id) if e["type"] == "renamed"]
     assert [len(one.get("title", "")) <= TITLE_LENGTH_MAX for one in recorded] == [True]

@@ -293,7 +293,7 @@ async def test_queued_input_is_stored_without_secrets_and_delivered_once(desk: D
     await asyncio.gather(*tasks)
     asked = [m.content for m in session.conversation if m.role == "user"]
     assert asked == ["go", "more [REDACTED:key]"]
-    assert not session._writer.fold.queued
+    assert not session.driver.journal.writer.fold.queued
 
 
 def completions(desk: Desk) -> list[dict[str, Any]]:

@@ -254,5 +254,5 @@ async def test_where_the_agent_works_is_recorded_when_it_is_news_without_secrets
     seen = [e for e in desk.events(session.thread_id) if e["type"] == "context_observed"]
     assert [event["directory"] for event in seen] == ["/w", "/v"]
     assert "hunter2" not in desk.journal(session.thread_id).read_text()
-    document = moved._writer.fold.document()
+    document = moved.driver.journal.writer.fold.document()
     assert (document.project_name, document.directory, document.worker_count) == ("loom", "/v", 8)

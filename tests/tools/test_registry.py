@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import os
 import subprocess
 import sys
@@ -31,7 +30,6 @@ from treadle.errors import UsageError
 from treadle.runtime.ports import Tools
 from treadle.tool_failure import ToolFailure
 from treadle.tools import registry as registry_module
-from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import AnyTool, Arguments, Registry, ToolContext, ToolReturn, tool
 
 Success = ToolExecutionOutcome.Success
@@ -246,16 +244,6 @@ def test_what_is_no_level_of_risk_counts_as_critical(value: object) -> None:
     assert assessed(lambda _: value) is RiskLevel.CRITICAL
 
 
-def test_a_registry_for_planning_assesses_calls_too() -> None:
-    @tool(effect=EffectClass.READ, risk=RiskLevel.LOW, risk_of=lambda _: RiskLevel.HIGH)
-    def look() -> str:
-        """Look."""
-        return ""
-
-    planning = Registry([look]).refusing("not now")
-    assert planning.risk_of(ToolCall("id", "look")) is RiskLevel.HIGH
-
-
 def test_an_async_assessment_is_refused() -> None:
     async def later(_: Arguments) -> RiskLevel:
         return RiskLevel.LOW
@@ -265,32 +253,6 @@ def test_an_async_assessment_is_refused() -> None:
 
 
 # ---- a set of tools ----------------------------------------------------------------------------
-
-
-async def test_planning_offers_the_same_tools_and_refuses_those_that_may_change_something(
-    tmp_path: Path,
-) -> None:
-    free = Registry(builtin_tools(), workspace=tmp_path)
-    planning = free.refusing("not in plan mode")
-    assert planning.definitions() == free.definitions()
-    arguments = {
-        "bash": {"command": "touch made"},
-        "write_file": {"path": "made", "content": "x"},
-        "edit_file": {"path": "made", "old_text": "a", "new_text": "b"},
-        "list_files": {},
-    }
-    ended = {}
-    for name, given in arguments.items():
-        call = ToolCall(name, name, json.dumps(given))
-        scope = planning.scope_of(call)
-        outcome = await planning.execute(call, key="k", progress=lambda _: None)
-        is_refused = isinstance(outcome, ToolExecutionOutcome.Error)
-        ended[name] = (is_refused, "" if scope is None else scope.refused)
-    assert ended == {
-        **dict.fromkeys(("bash", "write_file", "edit_file"), (True, "not in plan mode")),
-        "list_files": (False, ""),
-    }
-    assert not (tmp_path / "made").exists()
 
 
 def test_a_tool_is_still_a_function() -> None:

@@ -9,7 +9,7 @@ from treadle.core.approval import AlwaysAsk, Scope
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.runtime.approvals import make_kind_grants
+from treadle.runtime.grants import make_kind_grants
 from treadle.thread.grants import apply_grant_fact
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.files import content_of

@@ -46,7 +46,7 @@ def run_thread(
     signalled: dict[str, int] = {}
 
     def begin(opened: OpenThread) -> None:
-        renderer.begin(opened.thread_id, opened.model_name, setup.notices)
+        renderer.begin(opened.thread_id, opened.driver.model_name, setup.notices)
         setup.hooks.tell = lambda text: renderer.show(Notice(text))
         _install_signal_handlers(opened, signalled)
 
@@ -83,7 +83,7 @@ def _install_signal_handlers(opened: OpenThread, signalled: dict[str, int]) -> N
 
     def end(code: int) -> None:
         signalled["code"] = code
-        opened.interrupt()
+        opened.driver.interrupt()
 
     loop.add_signal_handler(signal.SIGINT, interrupt)
     loop.add_signal_handler(signal.SIGTERM, end, exit_codes.TERMINATED)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from treadle.core.approval import Question
 from treadle.core.llm import LlmRequest
 from treadle.core.messages import ToolCall
-from treadle.core.tools import CompletedToolInfo
+from treadle.core.tools import CompletedToolInfo, Outcome
 
 
 class SendLlmRequest(Struct, frozen=True):
@@ -19,9 +19,28 @@ class SendLlmRequest(Struct, frozen=True):
 
 
 class ExecuteTools(Struct, frozen=True):
-    """Run these calls, concurrently if you like; feed back `ToolStarted`, `ToolCompleted`."""
+    """Run these calls, concurrently if you like; feed back `CallAssessed` before each begins."""
 
     calls: tuple[ToolCall, ...]
+
+
+class StartCall(Struct, frozen=True):
+    """This call may run as things stand: record `ToolStarted`, then run it."""
+
+    call_id: str
+
+
+class AskPerson(Struct, frozen=True):
+    """This call needs a yes as things stand: record `ApprovalRequired`, or ask if it is open."""
+
+    question: Question
+
+
+class RefuseCall(Struct, frozen=True):
+    """This call must not run as things stand: record how it ends."""
+
+    call_id: str
+    outcome: Outcome
 
 
 class RequestApproval(Struct, frozen=True):
@@ -77,6 +96,9 @@ class Shutdown(Struct, frozen=True):
 AgentAction: TypeAlias = (
     SendLlmRequest
     | ExecuteTools
+    | StartCall
+    | AskPerson
+    | RefuseCall
     | RequestApproval
     | Summarize
     | RunState

@@ -30,7 +30,10 @@ class NeverAsk(Struct, frozen=True, tag="never_ask"):
 
 
 class OnlyRead(Struct, frozen=True, tag="only_read"):
-    """No call needs a yes, and one that may change something does not run, whoever says so."""
+    """A call that may change what lasts does not run, whoever says so; others need no yes.
+
+    But for one whose scope says that it reads, or reaches the network, and that is of high risk.
+    """
 
 
 class AskAbove(Struct, frozen=True, tag="ask_above"):
@@ -155,6 +158,10 @@ def make_question(
     risk, why = assessed, ""
     if isinstance(policy, AlwaysAsk):
         why = "every call needs approval"
+    elif isinstance(policy, OnlyRead):
+        # Without its access said, as in older journals, no call is asked about.
+        if scope.access in (Access.READ, Access.NETWORK):
+            why = _explain_risk_limit(RiskLevel.HIGH, risk)
     elif isinstance(policy, AskAbove):
         why = _explain_risk_limit(policy.risk, risk)
     elif isinstance(policy, ToolBased):

@@ -11,6 +11,7 @@ from treadle.core.approval import (
     NO_SCOPE,
     Grant,
     NeverAsk,
+    OnlyRead,
     Policy,
     Question,
     Scope,
@@ -20,7 +21,7 @@ from treadle.core.approval import (
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Reasoning
 from treadle.core.messages import ToolCall
-from treadle.core.tools import EffectClass, RiskLevel, ToolDefinition
+from treadle.core.tools import Access, EffectClass, RiskLevel, ToolDefinition
 
 
 class AgentConfig(Struct, frozen=True, omit_defaults=True):
@@ -65,13 +66,31 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         tool = self.definition_of(tool_name)
         return EffectClass.MUTATE if tool is None else tool.effect
 
+    def access_of(self, call: ToolCall, scope: Scope) -> Access:
+        """What a call may change: as its tool says of it, else as that of the whole tool."""
+        if scope.access is not None:
+            return scope.access
+        reads = self.effect_of(call.tool_name) is EffectClass.READ
+        return Access.READ if reads else Access.WRITE
+
     def make_question(
         self, call: ToolCall, assessed: RiskLevel | None, scope: Scope | None = None
     ) -> Question | None:
-        """What a person must be asked before this call may run; `None` if nothing.
+        """What a person must be asked before this call may run; `None` if nothing, or if granted.
+
+        One of a granted tool is asked about, if it is riskier than what was granted. For the
+        arguments see `weigh_call`.
+        """
+        question = self.weigh_call(call, assessed, scope)
+        return None if question is None or self.is_granted(question) else question
+
+    def weigh_call(
+        self, call: ToolCall, assessed: RiskLevel | None, scope: Scope | None = None
+    ) -> Question | None:
+        """What a person would be asked before this call may run, if nothing were granted.
 
         A call of a tool that nobody knows is not asked about: it fails by itself, and so does one
-        that is refused. One of a granted tool is, if it is riskier than what was granted.
+        that is refused, or that says it writes where the policy forbids that.
 
         Args:
             call: as it would run.
@@ -83,10 +102,10 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
             return None
         assessed = max(tool.risk, assessed or tool.risk)
         scope = NO_SCOPE if scope is None else scope
-        if scope.refused:
+        is_forbidden = isinstance(self.approval, OnlyRead) and scope.access is Access.WRITE
+        if scope.refused or is_forbidden:
             return None
-        question = make_question(self.approval, call, tool.risk, assessed, scope)
-        return None if question is None or self.is_granted(question) else question
+        return make_question(self.approval, call, tool.risk, assessed, scope)
 
     def is_granted(self, question: Question) -> bool:
         """Whether a person has allowed calls of this tool and risk, or of its kinds, for good.

@@ -1,22 +1,22 @@
 """What can happen to a machine. Time, ids and chance come in with events only.
 
 Durable events are journaled before the action that follows from them is performed. Transient ones
-(the deltas of `LlmEvent`, `ToolProgressEvent`) are shown and forgotten: a replay without them
-reaches the same state. `ShutdownRequested` is about the process, not the
-thread, and is never stored either.
+(the deltas of `LlmEvent`, `ToolProgressEvent`, `CallAssessed`) are shown or answered, and
+forgotten: a replay without them reaches the same state. `ShutdownRequested` is about the process,
+not the thread, and is never stored either.
 """
 
 from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from treadle.core.approval import Decision, Scope
+from treadle.core.approval import Decision, Question, Scope
 from treadle.core.conversation import View
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.core.tools import Access, Outcome, RiskLevel, ToolProgress
+from treadle.core.tools import Access, ApprovalBinding, Outcome, RiskLevel, ToolProgress
 
 
 class _Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
@@ -101,6 +101,36 @@ class ToolStarted(_Event, frozen=True, tag="tool_started"):
     at: str = ""
     confined: str = ""
     access: Access | None = None
+
+
+class CallAssessed(_Event, frozen=True, tag="call_assessed"):
+    """The world has looked at a call: one that is about to begin, or whose question is open.
+
+    The machine answers with `StartCall`, `AskPerson` or `RefuseCall` and stays where it is: what
+    follows is an event of its own, so this one is transient.
+
+    `risk` is the risk seen in the arguments, `scope` what a yes covers, both as things stand.
+    `is_withdrawn`: the tool was offered in this session and is not any more. `is_reconfigured`: a
+    person has changed mode, model or tools in this session. `is_rerun`: a person has just said to
+    run a call again that a crash left uncertain, bound to `rerun_bound`. Without `may_ask` nobody
+    is asked about the call: what needs a yes is refused.
+    """
+
+    call_id: str
+    risk: RiskLevel | None = None
+    scope: Scope | None = None
+    is_withdrawn: bool = False
+    is_reconfigured: bool = False
+    is_rerun: bool = False
+    rerun_bound: ApprovalBinding | UnsetType = UNSET
+    may_ask: bool = True
+
+
+class ApprovalRequired(_Event, frozen=True, tag="approval_required"):
+    """Calls that were about to begin need a yes after all; none of their round has begun."""
+
+    questions: tuple[Question, ...]
+    at: str = ""
 
 
 class ToolProgressEvent(_Event, frozen=True, tag="tool_progress"):
@@ -229,6 +259,7 @@ DurableEvent: TypeAlias = (
     | ToolUncertain
     | ToolCompleted
     | PostToolsHookCompleted
+    | ApprovalRequired
     | ApprovalDecided
     | CompactionRequested
     | Compacted
@@ -242,6 +273,7 @@ TransientEvent: TypeAlias = (
     LlmEvent.TextDelta
     | LlmEvent.ThinkingDelta
     | LlmEvent.ToolCallDelta
+    | CallAssessed
     | ToolProgressEvent
     | ShutdownRequested
 )

@@ -79,6 +79,7 @@ def apply_tool_event(executions: Executions, event: ToolEvent) -> Executions | N
             modified=status.modified,
             approved=status.approved,
             bound=status.bound,
+            access=UNSET if event.access is None else event.access,
         )
         return replace_execution(executions, new)
     if isinstance(status, _Pending):
@@ -212,6 +213,14 @@ def _repeat_question(asked: Question, now: Question | None) -> Question | None:
 def apply_modification(call: ToolCall, status: Status) -> ToolCall:
     """The call with the arguments it runs with: the model's, or those a person gave it instead."""
     return call if status.modified is UNSET else replace(call, arguments_json=status.modified)
+
+
+def pair_calls(
+    conversation: Conversation, executions: Executions
+) -> tuple[tuple[ToolCall, Status], ...]:
+    """The calls of the last message, as they are to be run, each with where it stands."""
+    pairs = zip(conversation[-1].tool_calls, executions, strict=True)
+    return tuple((apply_modification(call, status), status) for call, status in pairs)
 
 
 def list_pending_calls(conversation: Conversation) -> tuple[ToolCall, ...]:

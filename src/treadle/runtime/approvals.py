@@ -1,167 +1,245 @@
-"""What a yes covers: the grants it gives, and whether it still holds when a call begins."""
+"""Who asks a person about calls, and what they say. The machine decides what needs to be asked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from treadle.answers import Verdict
-from treadle.core.approval import NO_SCOPE, Approved, OnlyRead, Question, Scope, is_kind_covered
-from treadle.core.config import AgentConfig
+from treadle.core.actions import AgentAction, AskPerson, RefuseCall, StartCall
+from treadle.core.approval import (
+    NO_SCOPE,
+    Approved,
+    Decision,
+    Modified,
+    Question,
+    Rejected,
+    Scope,
+)
+from treadle.core.events import ApprovalDecided, CallAssessed
 from treadle.core.messages import ToolCall
-from treadle.core.tools import ApprovalBinding, EffectClass, Outcome, RiskLevel, Status
+from treadle.core.tools import ApprovalBinding, ToolExecutionOutcome
 from treadle.errors import UsageError
-from treadle.runtime.calls import reject_by_policy, reject_changed, reject_rerun, reject_unapproved
-from treadle.runtime.reconfiguration import reject_withdrawn
-from treadle.thread.facts import Granted, KindGranted
+from treadle.runtime.grants import make_grants, make_kind_grants, make_tool_grant
+from treadle.runtime.inbox import Inbox
+from treadle.runtime.ports import Tools
+from treadle.runtime.thread_journal import ThreadJournal
+from treadle.runtime.turn_progress import TurnProgress
+from treadle.thread.facts import Configured
+from treadle.thread.grants import GrantFact
 
-_GRANT_HINT: Final = "grant a tool together with a yes to one of its calls"
+REPEAT_COUNT_MAX: Final = 3
+"""A program that says yes to all would else be asked for ever about what changes at each look."""
 
-
-def make_grants(question: Question, verdict: Verdict) -> list[Granted | KindGranted]:
-    """The grants that a person's word about one call gives; a changed call is another matter.
-
-    Raises:
-        UsageError: a kind is none of the call's, or a whole tool is to be granted by a call that
-            can only be allowed by itself.
-    """
-    if not verdict.always or not isinstance(verdict.decision, Approved):
-        return []
-    if not verdict.kinds:
-        _check_grantable(question)
-        return [Granted(question.call.tool_name, question.risk)]
-    return make_kind_grants(question, verdict.kinds)
+AskForVerdict: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 
-def make_kind_grants(question: Question, kinds: Iterable[str]) -> list[Granted | KindGranted]:
-    """The grants of kinds of this call, up to its risk and on its ground.
-
-    Raises:
-        UsageError: a kind is none of the call's.
-    """
-    name, scope = question.call.tool_name, question.scope
-    granted: list[Granted | KindGranted] = []
-    for kind in kinds:
-        if not any(is_kind_covered(kind, own) for own in scope.kinds):
-            known = ", ".join(scope.kinds) or "none: it can only be allowed by itself"
-            raise UsageError(f"{kind!r} is no kind of this call of {name}", hint=f"those: {known}")
-        granted.append(KindGranted(name, question.risk, kind, scope.ground))
-    return granted
-
-
-def _check_grantable(question: Question) -> None:
-    """Raise for a call of which its tool says that it has no kinds: it is like no other."""
-    if question.scope != NO_SCOPE and not question.scope.kinds:
-        raise UsageError(
-            f"this call of {question.call.tool_name} can only be allowed by itself,"
-            " so the tool cannot be granted with it",
-            hint="say yes to it once",
-        )
-
-
-def make_tool_grant(tool_name: str, allowed: Sequence[Question]) -> Granted:
-    """The grant of a tool, for calls as risky as those of it that a person has allowed.
-
-    Raises:
-        UsageError: none of them is allowed, or one can only be allowed by itself.
-    """
-    own = [one for one in allowed if one.call.tool_name == tool_name]
-    for question in own:
-        _check_grantable(question)
-    risks = [one.risk for one in own]
-    if not risks:
-        raise UsageError(
-            f"no call of {tool_name} is allowed here, so the tool cannot be granted",
-            hint=_GRANT_HINT,
-        )
-    return Granted(tool_name, max(risks))
-
-
-def is_refused_by_policy(call: ToolCall, config: AgentConfig) -> bool:
-    """Whether the policy lets a call not run, whoever says yes to it."""
-    is_known = config.definition_of(call.tool_name) is not None
-    only_reads = isinstance(config.approval, OnlyRead)
-    return is_known and only_reads and config.effect_of(call.tool_name) is not EffectClass.READ
-
-
-def find_start_refusal(
-    call: ToolCall,
-    status: Status,
-    config: AgentConfig,
-    risk: RiskLevel | None,
-    scope: Scope | None,
-    round_statuses: Iterable[Status],
-) -> Outcome | None:
-    """How a call ends that must not begin as things stand; `None` if it may.
+class Approvals:
+    """Looks at calls as things stand, puts the questions of the machine, and takes the answers.
 
     Args:
-        call: as it would run.
-        status: where it stands, with a person's yes if there was one.
-        config: when to ask.
-        risk: the risk seen in its arguments now.
-        scope: what a yes to it would cover now.
-        round_statuses: how the calls of its round stand, in request order.
+        journal: the thread.
+        turn: who folds the answers.
+        inbox: what ends a question before a person answers it.
+        tools: who runs calls, and sees what is in them.
+        approve: asked about a call that needs a yes; without it the call waits, on disk.
     """
-    if is_refused_by_policy(call, config):
-        return reject_by_policy(call)
-    if getattr(status, "approved", UNSET) is not True:
-        question = config.make_question(call, risk, scope)
-        return None if question is None else reject_unapproved(question)
-    was = getattr(status, "bound", UNSET)
-    if was is UNSET:
-        return None
-    now = NO_SCOPE if scope is None else scope
-    what = describe_change(apply_round_writes(was, now.file, round_statuses), now.binding)
-    return reject_changed(call, what) if what else None
 
+    def __init__(
+        self,
+        journal: ThreadJournal,
+        turn: TurnProgress,
+        inbox: Inbox,
+        tools: Tools,
+        approve: AskForVerdict | None,
+    ) -> None:
+        self._journal = journal
+        self._turn = turn
+        self._inbox = inbox
+        self.tools = tools
+        self._approve = approve
+        self._person = asyncio.Lock()
+        self._withdrawn: set[str] = set()
+        """Tools that were offered in this session and are not any more."""
+        self._is_reconfigured = False
+        self._open: Question | None = None
+        self._settled = asyncio.Event()
+        self._reruns: dict[str, ApprovalBinding | UnsetType] = {}
+        self._repeats: Counter[str] = Counter()
 
-def apply_round_writes(
-    binding: ApprovalBinding, file: str, round_statuses: Iterable[Status]
-) -> ApprovalBinding:
-    """What a yes stands on, after what the calls of its round have made of the file it is for.
+    @property
+    def has_person(self) -> bool:
+        """Whether somebody can be asked."""
+        return self._approve is not None
 
-    A person has said yes to all of them before the first one began. What they wrote must follow
-    from what the yes was given to, without a gap: where somebody else wrote in between, it stands
-    on what it was given to.
-    """
-    content = binding.content
-    for status in round_statuses:
-        outcome = getattr(status, "outcome", None)
-        for one in getattr(outcome, "rewritten", ()):
-            if file and one.name == file:
-                if one.before != content:
-                    return binding
-                content = one.after
-    return ApprovalBinding(binding.ground, content)
+    # ---- how a call stands ---------------------------------------------------------------------
 
+    def scope_of(self, call: ToolCall) -> Scope | None:
+        """What a yes to the call covers, as things stand."""
+        return self.tools.scope_of(call)
 
-def find_rerun_refusal(
-    call: ToolCall, binding: ApprovalBinding | UnsetType, config: AgentConfig, scope: Scope | None
-) -> Outcome | None:
-    """How a call ends that a person wants to run again, and that must not; `None` if it may.
+    def assess(self, call: ToolCall, scope: Scope | None) -> CallAssessed:
+        """The call as things stand, for the machine to decide about."""
+        return CallAssessed(
+            call.id,
+            self.tools.risk_of(call),
+            scope,
+            is_withdrawn=call.tool_name in self._withdrawn,
+            is_reconfigured=self._is_reconfigured,
+            is_rerun=call.id in self._reruns,
+            rerun_bound=self._reruns.get(call.id, UNSET),
+            may_ask=self._repeats[call.id] < REPEAT_COUNT_MAX,
+        )
 
-    Args:
-        call: as it would run.
-        binding: what it was bound to when they said so.
-        config: which tools there are.
-        scope: what it would be bound to now.
-    """
-    now = NO_SCOPE if scope is None else scope
-    if is_refused_by_policy(call, config):
-        return reject_by_policy(call)
-    if config.definition_of(call.tool_name) is None:
-        return reject_withdrawn(call)
-    if now.refused:
-        return reject_rerun(call, now.refused)
-    what = describe_change(binding, now.binding)
-    return reject_changed(call, what) if what else None
+    def count_repeats(self, questions: Sequence[Question]) -> None:
+        """These calls are asked about once more, as things have changed since the last time."""
+        self._repeats.update(question.call.id for question in questions)
 
+    def allow_rerun(self, call_id: str, binding: ApprovalBinding | UnsetType) -> None:
+        """A person has said to run a call again of which nobody knows whether it happened."""
+        self._reruns[call_id] = binding
 
-def describe_change(before: ApprovalBinding | UnsetType, after: ApprovalBinding | UnsetType) -> str:
-    """What is not any more as it was when somebody looked at a call; empty if all is."""
-    if before == after:
-        return ""
-    is_content = before is not UNSET and after is not UNSET and before.ground == after.ground
-    return "the file" if is_content else "the folder, the environment or the sandbox"
+    def forget_reruns(self) -> None:
+        """What was said of calls in doubt was for the round that was just taken up."""
+        self._reruns.clear()
+
+    def apply_configuration(self, configuration: Configured, tools: Tools) -> None:
+        """Stage another configuration; a person who is asked what it settles is asked no more."""
+        fold, self.tools = self._journal.fold, tools
+        old = fold.machine.config
+        if configuration != Configured(old, fold.provider):
+            self._journal.stage(configuration)
+        new = fold.machine.config
+        offered = {tool.name for tool in new.tools}
+        self._withdrawn = {*self._withdrawn, *(tool.name for tool in old.tools)} - offered
+        self._is_reconfigured = True
+        if self._open is not None and not isinstance(self._judge(self._open)[0], AskPerson):
+            self._settled.set()
+
+    def _judge(self, question: Question) -> tuple[AgentAction, Question]:
+        """What becomes of an open question as things stand, and what a yes would cover then."""
+        scope = self.scope_of(question.call)
+        answer = self._journal.machine.handle_event(self.assess(question.call, scope))
+        if question.scope == NO_SCOPE:
+            return answer, question
+        return answer, replace(question, scope=scope or NO_SCOPE)
+
+    # ---- questions -----------------------------------------------------------------------------
+
+    async def answer_questions(self) -> bool:
+        """Have the open questions answered; returns whether one was, or a change settled it.
+
+        Raises:
+            BaseException: what the inbox holds ends the turn; who was asked is asked no more.
+        """
+        has_decided = False
+        for question in self._journal.machine.questions:
+            answer, current = self._judge(question)
+            if isinstance(answer, StartCall):
+                self._turn.fold(self.make_decision(question, current, Approved()))
+            elif isinstance(answer, RefuseCall):
+                assert isinstance(answer.outcome, ToolExecutionOutcome.Error)
+                why = Rejected(answer.outcome.error.message)
+                self._turn.fold(self.make_decision(question, current, why))
+            elif isinstance(answer, AskPerson) and self._approve is not None:
+                asked = self._wait_for_verdict(answer.question)
+                if (verdict := await self._inbox.run_unless_stopped(asked)) is None:
+                    return True  # by what was changed meanwhile
+                for granted in make_grants(answer.question, verdict):
+                    self._journal.stage(granted)
+                decided = self.make_decision(question, answer.question, verdict.decision)
+                self._turn.fold(decided)
+                self._journal.commit()  # what was said is not asked again, whatever happens
+            else:
+                continue
+            has_decided = True
+        return has_decided
+
+    async def _wait_for_verdict(self, question: Question) -> Verdict | None:
+        """What a person says; `None` if a change settles the question before they say it."""
+        open_ = self._journal.machine.questions
+        self._open = next(one for one in open_ if one.call.id == question.call.id)
+        self._settled.clear()
+        asking = asyncio.ensure_future(self.ask_for_verdict(question))
+        settled = asyncio.ensure_future(self._settled.wait())
+        try:
+            await asyncio.wait((asking, settled), return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else None
+        finally:
+            self._open = None
+            asking.cancel()
+            settled.cancel()
+
+    async def ask_for_verdict(self, question: Question) -> Verdict:
+        """What a person says, who is asked one thing at a time and may take their time."""
+        assert self._approve is not None
+        assert self._turn.alarm is not None
+        with self._turn.wait.measure(self._turn.alarm):
+            async with self._person:
+                return await self._approve(question)
+
+    def make_decision(
+        self, asked: Question, shown: Question, decision: Decision
+    ) -> ApprovalDecided:
+        """A person's word, as it is recorded.
+
+        A modified call is looked at again: what it risks now is recorded with it. So is what a yes
+        covers, if that is not what was recorded with the question.
+
+        Args:
+            asked: the question as it was recorded.
+            shown: the question as the person has seen it.
+            decision: what they said.
+        """
+        scope = None
+        if isinstance(decision, Modified):
+            call = replace(asked.call, arguments_json=decision.arguments_json)
+            decision = replace(decision, risk=self.tools.risk_of(call))
+            scope = self.tools.scope_of(call)
+        elif isinstance(decision, Approved) and shown.scope != asked.scope:
+            scope = shown.scope
+        elif isinstance(decision, Approved) and asked.scope == NO_SCOPE:
+            scope = self.tools.scope_of(asked.call)
+        return ApprovalDecided(asked.call.id, decision, self._journal.now(), scope)
+
+    def make_entries(
+        self,
+        decisions: Mapping[str, Decision],
+        grant: Sequence[str],
+        kinds: Mapping[str, Sequence[str]],
+    ) -> list[GrantFact | ApprovalDecided]:
+        """What is recorded where a program says what becomes of calls; see `Driver.decide`.
+
+        Raises:
+            UsageError: a call does not wait, or what is to be granted was not approved.
+        """
+        waiting = {question.call.id: question for question in self._journal.machine.questions}
+        for call_id in decisions:
+            if call_id not in waiting:
+                calls = ", ".join(sorted(waiting)) or "none"
+                raise UsageError(
+                    f"no call {call_id!r} waits for approval", hint=f"those that wait: {calls}"
+                )
+        approved = {
+            call_id: waiting[call_id]
+            for call_id, decision in decisions.items()
+            if isinstance(decision, Approved)
+        }
+        entries: list[GrantFact | ApprovalDecided] = [
+            make_tool_grant(name, [*approved.values()]) for name in grant
+        ]
+        for call_id, named in kinds.items():
+            if call_id not in approved:
+                raise UsageError(
+                    f"call {call_id!r} is not allowed here, so its kinds cannot be granted",
+                    hint="grant kinds of a call together with a yes to it",
+                )
+            entries += make_kind_grants(approved[call_id], named)
+        for call_id, decision in decisions.items():
+            entries.append(self.make_decision(waiting[call_id], waiting[call_id], decision))
+        return entries

@@ -28,8 +28,9 @@ from treadle.runtime.agent_options import (
 )
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback, wrap_approval_callback
-from treadle.runtime.engine import AgentEngine
+from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.handlers import Handler, get_handler_function
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, Store, TextRedactor, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent
 from treadle.thread.facts import Configured
@@ -417,14 +418,14 @@ class AgentBuilder:
             llm,
             tools,
             settings,
-            handlers=self._handlers,
-            form=self._form,
-            is_new=is_new,
-            workspace=self._workspace,
-            redactor=self._get_redactor(),
-            approve=approve or (None if origin is None else origin.approve),
-            sub_agents=self._make_sub_agents(),
-            on_output=self._on_output,
+            DriverOptions(
+                workspace=self._workspace,
+                redactor=self._get_redactor(),
+                approve=approve or (None if origin is None else origin.approve),
+                sub_agents=self._make_sub_agents(),
+                on_output=self._on_output,
+            ),
+            TaskOptions(self._handlers, self._form, is_new),
         )
 
     @property

@@ -14,7 +14,6 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.approval import Question
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import ToolCall
@@ -178,39 +177,6 @@ def find_redaction_refusal(call: ToolCall) -> Outcome | None:
     if REDACTION_PREFIX not in call.arguments_json:
         return None
     return _make_error(call, ToolErrorKind.INVALID_ARGUMENTS, _REDACTED_ARGUMENTS)
-
-
-PLAN_MODE_REASON: Final = (
-    "the thread is in plan mode: you can read, but not change files or run commands, so nothing "
-    "ran. Answer with what you found and what you would do; the person can choose another mode"
-)
-"""What the model reads of a call that the mode does not allow."""
-
-
-def reject_unapproved(question: Question) -> Outcome:
-    """How a call ends that is about to begin and needs a yes that nobody gave.
-
-    The policy asks when a model says what it wants. This call came by another way: the policy has
-    changed since, or a custom graph led here.
-    """
-    why = f"this call needs a person's yes and has none: {question.reason}; ask for it again"
-    return _make_error(question.call, ToolErrorKind.REJECTED, why)
-
-
-def reject_by_policy(call: ToolCall) -> Outcome:
-    """How a call ends that may change something, where nothing may be changed."""
-    return _make_error(call, ToolErrorKind.REJECTED, PLAN_MODE_REASON)
-
-
-def reject_changed(call: ToolCall, what: str) -> Outcome:
-    """How a call ends that a person has allowed, but not as things stand now."""
-    why = f"a person allowed this call, but {what} has changed since; nothing ran; ask for it again"
-    return _make_error(call, ToolErrorKind.REJECTED, why)
-
-
-def reject_rerun(call: ToolCall, why: str) -> Outcome:
-    """How a call ends that a person wants to run again, and that is refused as things stand."""
-    return _make_error(call, ToolErrorKind.REJECTED, f"it was not run again: {why}")
 
 
 def reject_blacklisted(call: ToolCall) -> Outcome:

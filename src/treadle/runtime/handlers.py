@@ -19,32 +19,30 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from treadle.core.actions import RefuseCall
+from treadle.core.approval import NO_SCOPE, NeverAsk, OnlyRead
 from treadle.core.budget import estimate_request_usage
+from treadle.core.call_decision import decide_call, reject_call
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent
+from treadle.core.events import CallAssessed, LlmEvent
 from treadle.core.llm import LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import WRITABLE, CustomState, MemoryChanges, StateCompleted, TraceLine
 from treadle.core.task.memory import FIELDS, AgentMemory, check_ownership
 from treadle.core.task.table import Event
 from treadle.core.tools import (
-    EffectClass,
+    Access,
     Outcome,
-    ToolError,
-    ToolErrorKind,
-    ToolExecutionOutcome,
+    ToolExecutionStatus,
 )
 from treadle.errors import AgentError, BuildError, OwnershipViolation
-from treadle.runtime.approvals import is_refused_by_policy
 from treadle.runtime.calls import (
     call_model,
     find_redaction_refusal,
     is_bug,
     prepare_outcome,
     reject_blacklisted,
-    reject_by_policy,
-    reject_unapproved,
     run_call,
 )
 from treadle.runtime.ports import Provider, Tools
@@ -73,7 +71,9 @@ class HandlerTools:
     ) -> None:
         self._tools = tools
         self._key = key
-        self._settings = settings
+        # What a program calls in a state of its own is asked about only where its tool says so.
+        is_bound = isinstance(settings.approval, OnlyRead)
+        self._settings = settings if is_bound else replace(settings, approval=NeverAsk())
         self._blacklist = memory.blacklisted_tools
         self._redact = redact
         self._count = 0
@@ -92,29 +92,17 @@ class HandlerTools:
     def _find_refusal(self, call: ToolCall) -> Outcome | None:
         if call.tool_name in self._blacklist:
             return reject_blacklisted(call)
-        if is_refused_by_policy(call, self._settings):
-            return reject_by_policy(call)
-        if self._settings.effect_of(call.tool_name) is not EffectClass.READ:
-            refused = find_redaction_refusal(call)
-            if refused is not None:
-                return refused
-        return self._find_scope_refusal(call)
-
-    def _find_scope_refusal(self, call: ToolCall) -> Outcome | None:
-        """How a call ends that its tool refuses, or that needs a person: nobody is asked here."""
         scope = self._tools.scope_of(call)
-        if scope is None:
-            return None
-        if scope.refused:
-            return _reject(call, scope.refused)
-        if not scope.must_ask:
-            return None
-        question = self._settings.make_question(call, self._tools.risk_of(call), scope)
-        return None if question is None else reject_unapproved(question)
-
-
-def _reject(call: ToolCall, why: str) -> Outcome:
-    return ToolExecutionOutcome.Error(call.id, ToolError(ToolErrorKind.REJECTED, why))
+        if scope is not None and scope.refused:
+            return reject_call(call.id, scope.refused)
+        event = CallAssessed(call.id, self._tools.risk_of(call), scope, may_ask=False)
+        round_ = [(call, ToolExecutionStatus.Pending(call.id, call.tool_name))]
+        decision = decide_call(self._settings, round_, (), event)
+        action = None if decision is None else decision.make_action(call.id)
+        if isinstance(action, RefuseCall):
+            return action.outcome
+        reads = self._settings.access_of(call, scope or NO_SCOPE) is Access.READ
+        return None if reads else find_redaction_refusal(call)
 
 
 class HandlerLlm:

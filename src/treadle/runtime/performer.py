@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, TypeAlias
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
 from treadle import outputs
-from treadle.core.actions import (
-    AgentAction,
-    DisplayError,
-    DisplayMessage,
-    RequestApproval,
-    Shutdown,
-    Summarize,
-    WaitForInput,
-)
+from treadle.core.actions import Summarize
 from treadle.core.budget import estimate_request_usage
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
@@ -29,13 +20,12 @@ from treadle.core.events import (
     ToolCompleted,
     ToolProgressEvent,
 )
-from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import ToolCall
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
-from treadle.core.tools import CompletedToolInfo, EffectClass, Outcome, ToolProgress
+from treadle.core.tools import CompletedToolInfo, EffectClass, ToolProgress
 from treadle.errors import StoreError
-from treadle.outputs import Output
 from treadle.runtime.calls import (
     StoredOutput,
     call_model,
@@ -44,73 +34,61 @@ from treadle.runtime.calls import (
     run_call,
     run_hook,
 )
-from treadle.runtime.ports import LivePublisher, Provider, RedactedStream, Tools, Workspace, Writer
+from treadle.runtime.fail_closed_redaction import make_fail_closed_streams
+from treadle.runtime.options import DriverOptions
+from treadle.runtime.ports import Provider, Tools
+from treadle.runtime.recovery import find_effect
 from treadle.runtime.stored_outputs import (
     describe_output_location,
     find_requested_output,
     read_stored_output,
 )
 from treadle.runtime.stream_redaction import AnswerStreamRedactor
+from treadle.runtime.sub_agent_calls import SubAgentCalls
+from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.facts import GitObserved
-
-Delegate: TypeAlias = Callable[[ToolCall], Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None]
-"""(call) -> work that ends with its outcome and what it used of models."""
-
-_PASSIVE_ACTIONS: Final = (WaitForInput, DisplayMessage, DisplayError, RequestApproval, Shutdown)
-
-
-def is_work(action: AgentAction) -> bool:
-    """Whether something is to be done for it that ends with an event."""
-    return not isinstance(action, _PASSIVE_ACTIONS)
 
 
 class Performer:
-    """The hands of a driver.
+    """Calls the model, the tools and the hook for a driver.
 
     Args:
-        writer: the thread; told only of what is not stored (deltas, progress).
+        journal: the thread; its machine is told of what is not stored (deltas, progress).
         provider: who answers.
         tools: who runs calls.
-        workspace: who knows the folder, if there is one.
-        redact: replaces secrets, if somebody can.
-        streams: makes what takes them out of a text that comes in pieces, if somebody can.
-        hook_usage: what the post-tools hook has used since it was last asked, and of which model.
-        fault_of: why an answer does not have the form that was asked for; empty if it has.
-        delegate: works on the calls of sub-agents; `None` for every other call.
-        emit: tells people.
-        live: tells those who watch from another process what is being said, if anybody can.
+        options: of the driver: the workspace, the redactor, who is told.
+        sub_agents: who works on their calls.
+        find_fault: why an answer does not have the form that was asked for; empty if it has.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        journal: ThreadJournal,
         provider: Provider,
         tools: Tools,
-        *,
-        workspace: Workspace | None,
-        redact: Callable[[str], str] | None,
-        streams: Callable[[], RedactedStream] | None = None,
-        hook_usage: Callable[[], tuple[Usage | None, str]],
-        fault_of: Callable[[str], str] | None,
-        delegate: Delegate,
-        emit: Callable[[Output], None],
-        live: LivePublisher | None = None,
+        options: DriverOptions,
+        sub_agents: SubAgentCalls,
+        find_fault: Callable[[str], str] | None,
     ) -> None:
-        self._writer = writer
+        self._journal = journal
         self.provider = provider
         self.tools = tools
-        self.workspace = workspace
-        self._redact = redact
-        self._stream_redactor = AnswerStreamRedactor(streams, emit, live)
-        self._hook_usage = hook_usage
-        self._fault_of = fault_of
-        self._delegate = delegate
-        self._emit = emit
+        self.workspace = options.workspace
+        streams = getattr(options.redactor, "stream", None)
+        streams = make_fail_closed_streams(streams) if streams is not None else None
+        self._stream_redactor = AnswerStreamRedactor(streams, journal.emit, options.live)
+        self._hook_usage = options.hook_usage
+        self._find_form_fault = find_fault
+        self._sub_agents = sub_agents
         self._partial_text = io.StringIO()
 
     @property
     def _config(self) -> AgentConfig:
-        return self._writer.fold.machine.config
+        return self._journal.machine.config
+
+    @property
+    def _redact(self) -> Callable[[str], str]:
+        return self._journal.redact or str
 
     def take_partial_text(self) -> str:
         """What the model had said of an answer that did not end; it is forgotten then."""
@@ -120,14 +98,14 @@ class Performer:
     async def call_model(self, request: LlmRequest) -> DurableEvent:
         """Send a request; the answer, or why there is none."""
         self.take_partial_text()
-        self._stream_redactor.begin(self._writer.fold.version)
+        self._stream_redactor.begin(self._journal.fold.version)
         limit_s = self._config.llm_timeout_s
         try:
             event = await call_model(self.provider, request, limit_s, self._on_delta)
         finally:
             self._stream_redactor.end()
         self.take_partial_text()
-        at = self._writer.now()
+        at = self._journal.now()
         if isinstance(event, LlmEvent.Error):
             return replace(event, jitter=random.random(), at=at)  # noqa: S311  spreads retries only
         response = event.response
@@ -146,20 +124,20 @@ class Performer:
         )
 
     def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
-        calls, machine = response.tool_calls, self._writer.fold.machine
+        calls, machine = response.tool_calls, self._journal.machine
         if isinstance(machine, TaskMachine):
             calls, _ = extract_confidences(calls, machine.memory, machine.config)
         return calls
 
     def _find_fault(self, response: LlmResponse) -> str:
-        if self._fault_of is None or response.tool_calls:
+        if self._find_form_fault is None or response.tool_calls:
             return ""
-        return self._fault_of(response.message.content)
+        return self._find_form_fault(response.message.content)
 
     def _on_delta(
         self, event: LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
     ) -> None:
-        self._writer.fold.machine.handle_event(event)
+        self._journal.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
             self._partial_text.write(event.content)
             self._stream_redactor.add(outputs.TextDelta, event.content)
@@ -170,7 +148,7 @@ class Performer:
         """Have the model write a summary; what it used counts, whether it is of use or not."""
         limit_s = self._config.llm_timeout_s
         event = await call_model(self.provider, action.request, limit_s, lambda _: None)
-        at = self._writer.now()
+        at = self._journal.now()
         if isinstance(event, LlmEvent.Error):
             return CompactionFailed(event.error, at)
         response, text = event.response, event.response.message.content.strip()
@@ -186,29 +164,30 @@ class Performer:
         """Run one call to its end."""
 
         def on_progress(progress: ToolProgress) -> None:
-            event = ToolProgressEvent(call.id, progress, self._writer.now())
-            self._writer.fold.machine.handle_event(event)
-            if self._redact is not None and progress.message:
+            event = ToolProgressEvent(call.id, progress, self._journal.now())
+            self._journal.machine.handle_event(event)
+            if progress.message:
                 progress = replace(progress, message=self._redact(progress.message))
-            self._emit(outputs.ToolProgressed(call.id, progress))
+            self._journal.emit(outputs.ToolProgressed(call.id, progress))
 
-        delegated = self._delegate(call)
+        delegated = self._sub_agents.delegate(call)
         if delegated is not None:
             outcome, usage = await delegated
-            outcome = prepare_outcome(outcome, call.id, self._redact or str, self._store_output)
-            return ToolCompleted(call.id, outcome, self._writer.now(), usage)
-        key = f"{self._writer.thread_id}:{call.id}"
+            outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
+            return ToolCompleted(call.id, outcome, self._journal.now(), usage)
+        key = f"{self._journal.writer.thread_id}:{call.id}"
         limit_s = self._config.tool_timeout_s
-        reads = self._config.effect_of(call.tool_name) is EffectClass.READ
+        status = next((one for its, one in self._journal.machine.round if its.id == call.id), None)
+        reads = status is not None and find_effect(status, self._config) is EffectClass.READ
         refused = None if reads else find_redaction_refusal(call)
         if (wanted := find_requested_output(self._config, call)) is not None:
-            outcome = read_stored_output(self._writer, call, wanted)
+            outcome = read_stored_output(self._journal.writer, call, wanted)
         elif refused is None:
             outcome = await run_call(self.tools, call, key, limit_s, on_progress)
         else:
             outcome = refused
-        outcome = prepare_outcome(outcome, call.id, self._redact or str, self._store_output)
-        return ToolCompleted(call.id, outcome, self._writer.now())
+        outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
+        return ToolCompleted(call.id, outcome, self._journal.now())
 
     def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
         """Keep a long output whole, before anything is recorded that names it.
@@ -216,12 +195,12 @@ class Performer:
         Head and tail are in the message in any case, so that a full disk does not end the turn.
         """
         try:
-            blob = self._writer.keep(data)
+            blob = self._journal.writer.keep(data)
         except StoreError as error:
             why = f"a long output was not kept whole: {error.message}"
-            self._emit(outputs.Notice(why))
+            self._journal.emit(outputs.Notice(why))
             return None
-        where = describe_output_location(self._config, self._writer.thread_id, call_id)
+        where = describe_output_location(self._config, self._journal.writer.thread_id, call_id)
         return StoredOutput(blob, f"; the whole output is kept: {where}")
 
     async def run_hook(
@@ -234,7 +213,7 @@ class Performer:
     ) -> DurableEvent:
         """Run the post-tools hook, then look at the folder again."""
         assert self.workspace is not None  # the loop answers for a folder that is not there
-        fold = self._writer.fold
+        fold = self._journal.fold
         # A commit travels where the repository is pushed to, and no id of a private thread may.
         trailer = "" if fold.is_private else f"Treadle-Thread: {fold.header.thread}@{fold.version}"
         event = await run_hook(
@@ -242,4 +221,4 @@ class Performer:
         )
         await observe()
         usage, model = self._hook_usage()
-        return replace(event, usage=usage, model=model, at=self._writer.now())
+        return replace(event, usage=usage, model=model, at=self._journal.now())

@@ -1,25 +1,36 @@
-"""Taking up the calls of a round whose process died: what the decision table says, per call."""
+"""Takes up what an earlier process left unfinished, as the decision table says for each call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from treadle.answers import Answer, Resolution
-from treadle.core.events import ToolCompleted
+from treadle.core.actions import ExecuteTools
+from treadle.core.approval import NO_SCOPE, Question
+from treadle.core.call_decision import apply_round_writes, describe_change, list_obstacles
+from treadle.core.config import AgentConfig
+from treadle.core.events import ToolCompleted, ToolUncertain
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
+    Access,
     ApprovalBinding,
     EffectClass,
     Outcome,
+    RiskLevel,
     Status,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
 )
+from treadle.runtime.approvals import Approvals
 from treadle.runtime.calls import cut_middle
+from treadle.runtime.inbox import Inbox
+from treadle.runtime.thread_journal import ThreadJournal
+from treadle.runtime.turn_progress import TurnProgress, is_work
 from treadle.thread.recovery import (
     CallProgress,
     RecoveryAction,
@@ -27,6 +38,9 @@ from treadle.thread.recovery import (
     get_call_progress,
 )
 
+UNCERTAIN_REASON: Final = (
+    "the process died, or was stopped, while this was running: it may or may not have happened"
+)
 UNCERTAIN_TEXT: Final = (
     "the process that ran this died while it was running: it may have happened, in part or in "
     "full, or not at all. It was not run again. Look before you repeat it."
@@ -48,18 +62,130 @@ class OpenCall(Struct, frozen=True):
     decision: RecoveryAction
     bound: ApprovalBinding | UnsetType = UNSET
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether nobody knows if it happened."""
+        return self.decision in (RecoveryAction.ASK, RecoveryAction.REPORT)
+
+
+class CallRecovery:
+    """Decides about the calls that were open when the last process died or stopped.
+
+    Args:
+        journal: the thread.
+        turn: who folds what is decided.
+        inbox: what ends a question before a person answers it.
+        approvals: who sees what running a call again would mean.
+        ask: asked about a call of which nobody knows whether it happened.
+    """
+
+    def __init__(
+        self,
+        journal: ThreadJournal,
+        turn: TurnProgress,
+        inbox: Inbox,
+        approvals: Approvals,
+        ask: Callable[[Question], Awaitable[Answer]] | None,
+    ) -> None:
+        self._journal = journal
+        self._turn = turn
+        self._inbox = inbox
+        self._approvals = approvals
+        self._ask = ask
+
+    async def recover(self, *, is_own: bool) -> tuple[ToolCall, ...]:
+        """Say what was left and what becomes of it; what is to be done is due then.
+
+        Args:
+            is_own: whether this process has left it.
+
+        Returns:
+            The calls that were open.
+        """
+        machine, writer = self._journal.machine, self._journal.writer
+        stopped, writer.stopped = writer.stopped, ""
+        what = "work had stopped" if is_own else "the process had died"
+        if stopped:
+            what = f"its program had stopped the work ({stopped})"
+        if not machine.round:
+            due = machine.obligations()
+            self._turn.due = due if is_work(due) else None
+            self._turn.note(f"{what} in {machine.state_name}; going on from there")
+            return ()
+        found = list_open_calls(machine.round, machine.config, has_person=self._ask is not None)
+        self._turn.note(describe_recovery(what, found))
+        doubtful = [one for one in found if one.is_in_doubt]
+        for one in doubtful:
+            if one.standing is CallProgress.STARTED:
+                self._turn.fold(ToolUncertain(one.call.id))
+        if self._ask is not None and doubtful:
+            self._journal.commit()  # the question is on disk before it is asked
+        again = {one.call.id for one in found if not one.is_in_doubt}
+        for one in doubtful:
+            if await self._runs_again(one, stopped):
+                again.add(one.call.id)
+        if again:  # in request order: a call may stand on those before it
+            self._turn.due = ExecuteTools(tuple(o.call for o in found if o.call.id in again))
+        return tuple(one.call for one in found)
+
+    async def _runs_again(self, one: OpenCall, stopped: str) -> bool:
+        """Whether a person says to run the call again; else it ends here."""
+        answer = None
+        if self._ask is not None:
+            question = self._make_question(one)
+            answer = await self._inbox.run_unless_stopped(self._ask(question))
+            if answer.resolution is Resolution.RUN_AGAIN:
+                self._approvals.allow_rerun(one.call.id, question.scope.binding)
+                return True
+        at = self._journal.now()
+        self._turn.fold(complete_uncertain_call(answer, one.call, at, stopped))
+        if answer is not None:
+            self._journal.commit()  # what a person said is not asked again, whatever happens
+        return False
+
+    def _make_question(self, one: OpenCall) -> Question:
+        """What is asked about a call in doubt: running it again as things stand."""
+        machine, tools, call = self._journal.machine, self._approvals.tools, one.call
+        scope = tools.scope_of(call) or NO_SCOPE
+        executions = [status for _, status in machine.round]
+        changed = _find_change(one.bound, scope.binding, scope.file, executions)
+        words = [f"{changed} has changed since a person allowed this"] if changed else []
+        words += list_obstacles(call, machine.config, scope)
+        tool = machine.config.definition_of(call.tool_name)
+        declared = RiskLevel.CRITICAL if tool is None else tool.risk
+        risk = max(declared, tools.risk_of(call) or declared)
+        scope = replace(scope, reasons=(*words, *scope.reasons))
+        return Question(call, risk, UNCERTAIN_REASON, scope)
+
+
+def _find_change(
+    bound: ApprovalBinding | UnsetType,
+    now: ApprovalBinding | UnsetType,
+    file: str,
+    executions: Iterable[Status],
+) -> str:
+    """What has changed since the yes to the first run, if there was one and it was bound."""
+    if bound is UNSET:
+        return ""
+    return describe_change(apply_round_writes(bound, file, executions), now)
+
+
+def find_effect(status: Status, config: AgentConfig) -> EffectClass:
+    """What running this call again would do: nothing, where it could only read."""
+    if getattr(status, "access", UNSET) is Access.READ:
+        return EffectClass.READ
+    return config.effect_of(status.tool_name)
+
 
 def list_open_calls(
-    round_: Sequence[tuple[ToolCall, Status]],
-    effect_of: Callable[[str], EffectClass],
-    *,
-    has_person: bool,
+    round_: Sequence[tuple[ToolCall, Status]], config: AgentConfig, *, has_person: bool
 ) -> list[OpenCall]:
     """The calls that are not completed, in request order, each with the table's decision."""
     found = []
     for call, status in round_:
         standing = get_call_progress(status)
-        decision = decide_recovery(standing, effect_of(call.tool_name), has_person=has_person)
+        effect = find_effect(status, config)
+        decision = decide_recovery(standing, effect, has_person=has_person)
         if decision is not RecoveryAction.KEEP:
             found.append(OpenCall(call, standing, decision, getattr(status, "bound", UNSET)))
     return found

@@ -4,68 +4,91 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Final, Self
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle import outputs
-from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
+from treadle.core.approval import Decision, Question
 from treadle.core.budget import TokenBudget
-from treadle.core.chat.states import Compacting, CompactionCause
 from treadle.core.compaction import find_cut_at_end
-from treadle.core.events import (
-    CancelRequested,
-    CompactionFailed,
-    CompactionRequested,
-    LlmEvent,
-    ShutdownRequested,
-    Steered,
-    UserInput,
-)
+from treadle.core.config import AgentConfig
+from treadle.core.events import CompactionRequested, ShutdownRequested, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.errors import UsageError
-from treadle.outputs import Ending, Output, TurnFinished, TurnOutcome
+from treadle.outputs import Output, TurnFinished
 from treadle.runtime.calls import cut_middle
+from treadle.runtime.conversation_rules import ConversationRules
 from treadle.runtime.driver import Driver
-from treadle.runtime.inbox import StopRequest
-from treadle.thread.codec import Event
+from treadle.runtime.inbox import Inbox
+from treadle.runtime.options import DriverOptions, check_parts
+from treadle.runtime.parts import make_journal, make_parts
+from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import replace_surrogates
-from treadle.thread.undelivered_input import append_commands, strip_commands
+from treadle.thread.undelivered_input import append_commands
 
 TITLE_WAIT_S_MAX: Final = 3.0
 """Seconds that the end of the first turn waits for its title, which is asked for at its start."""
 
 
-class Session(Driver):
+class SessionOptions(Struct, frozen=True):
+    """How turns of a conversation are bounded, and how it begins.
+
+    `budget` is what one turn may use; looked at before each request. `titler` is asked for a title
+    when the first prompt is said; without one, or until it answers, the title is the first line of
+    that prompt. `first_prompt` is what stands as `make_first_input` in the first write of the
+    thread, which this process has just made; `resume` answers it.
+    """
+
+    budget: TokenBudget | None = None
+    titler: Callable[[str], Awaitable[Renamed | None]] | None = None
+    first_prompt: str | None = None
+
+
+class Session:
     """A thread on which a person talks with an agent.
 
-    Args:
-        *args: as `Driver`.
-        budget: what one turn may use; looked at before each request. `None` is no bound.
-        titler: asked for a title when the first prompt is said; without one, or until it answers,
-            the title is the first line of that prompt.
-        first_prompt: what stands as `make_first_input` in the first write of the thread, which this
-            process has just made; `resume` answers it.
-        **rest: as `Driver`.
-
     What the thread's last process left unfinished is taken up by the first `turn` or `resume`.
+
+    Args:
+        writer: the thread, as `LocalStore.create` or `LocalStore.open` gives it.
+        provider: who answers.
+        tools: who runs calls.
+        config: model, limits, prompt; `None` keeps what the thread has recorded. The definitions
+            of the tools are put in here.
+        options: who is asked and told, what is known of the folder, and all else that can be left
+            out.
+        turns: how turns are bounded, and how the thread gets its title.
+
+    Raises:
+        UsageError: what is given is no thread, no provider or no set of tools.
     """
 
     def __init__(
         self,
-        *args: Any,
-        budget: TokenBudget | None = None,
-        titler: Callable[[str], Awaitable[Renamed | None]] | None = None,
-        first_prompt: str | None = None,
-        **rest: Any,
+        writer: Writer,
+        provider: Provider,
+        tools: Tools,
+        config: AgentConfig | None = None,
+        options: DriverOptions = DriverOptions(),  # noqa: B008  it is frozen
+        turns: SessionOptions = SessionOptions(),  # noqa: B008  it is frozen
     ) -> None:
-        super().__init__(*args, **rest)
-        self._budget = budget
-        self._titler = titler
-        self._first_prompt = first_prompt
+        check_parts(writer, provider, tools)
+        inbox = Inbox()
+        self._journal = make_journal(writer, options, inbox)
+        self._turns = turns
+        is_new = turns.first_prompt is not None
+        rules = ConversationRules(self._journal, turns.budget, is_new=is_new)
+        parts = make_parts(self._journal, rules, inbox, provider, tools, options)
+        self.driver = Driver(parts, config, options.live)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is unfinished: neither work nor a question to a person."""
+        return self._journal.fold.is_idle
 
     async def turn(self, text: str) -> TurnFinished:
         """Say something and work until the agent waits again.
@@ -78,30 +101,21 @@ class Session(Driver):
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
         message = _make_prompt(text)
-        if self._running is None:
-            unheard = self._writer.fold.undelivered
+        if not self.driver.is_running:
+            unheard = self._journal.fold.undelivered
             is_free = self.is_waiting and not unheard
             told = append_commands(unheard.commands, message)
             return await self._run_titled_turn(
                 text, UserInput(told) if is_free else InputQueued(message)
             )
-        self._record_at_once(InputQueued(message))
-        return await self._wait_for_run()
+        self.driver.record(InputQueued(message))
+        return await self.driver.wait()
 
     async def resume(self) -> TurnFinished:
-        """See `Driver`."""
-        if self._first_prompt is None or self._running is not None or self._is_prepared:
-            return await super().resume()
-        return await self._run_titled_turn(self._first_prompt)
-
-    async def _recover(self) -> None:
-        """A prompt that this process has just recorded was not left by another one."""
-        if self._first_prompt is None or self._is_prepared:
-            await super()._recover()
-            return
-        self._due = self._writer.fold.machine.obligations()
-        self._announce_turn()
-        await self._observer.observe()
+        """See `Driver.resume`."""
+        if self._turns.first_prompt is None or self.driver.is_running or self.driver.is_prepared:
+            return await self.driver.resume()
+        return await self._run_titled_turn(self._turns.first_prompt)
 
     def queue(self, text: str, *, steers: bool = False) -> None:
         """Have something heard later; it is durable when this returns.
@@ -115,13 +129,13 @@ class Session(Driver):
             UsageError: there is nothing in the text.
             StoreError: as `turn`.
         """
-        self._record_at_once(InputQueued(_make_prompt(text), steers))
+        self.driver.record(InputQueued(_make_prompt(text), steers))
 
     @property
     def queued_inputs(self) -> tuple[tuple[str, bool], ...]:
         """What waits to be heard, oldest first: the text, and whether it steers."""
         return tuple(
-            (one.message.content, one.steers) for one in self._writer.fold.undelivered.queued
+            (one.message.content, one.steers) for one in self._journal.fold.undelivered.queued
         )
 
     def withdraw_input(self) -> str | None:
@@ -135,7 +149,7 @@ class Session(Driver):
         waiting = self.queued_inputs
         if not waiting:
             return None
-        self._record_at_once(InputWithdrawn())
+        self.driver.record(InputWithdrawn())
         return waiting[-1][0]
 
     def record_command_start(self, command: str, folder: str) -> str:
@@ -148,11 +162,11 @@ class Session(Driver):
             StoreError: as `turn`; the command has not begun.
         """
         command, folder = (
-            cut_middle((self._redact or str)(replace_surrogates(text)))
+            cut_middle((self._journal.redact or str)(replace_surrogates(text)))
             for text in (command, folder)
         )
         command_id = secrets.token_hex(4)
-        self._record_at_once(CommandBegun(command_id, command, folder))
+        self.driver.record(CommandBegun(command_id, command, folder))
         return command_id
 
     def record_command_end(
@@ -172,16 +186,16 @@ class Session(Driver):
         Raises:
             StoreError: as `turn`.
         """
-        redact = self._redact or str
+        redact = self._journal.redact or str
         command, output = (
             cut_middle(redact(replace_surrogates(text))) for text in (command, output)
         )
-        self._record_at_once(CommandShown(command, output, exit_code, command_id))
+        self.driver.record(CommandShown(command, output, exit_code, command_id))
 
     @property
     def unfinished_commands(self) -> tuple[CommandBegun, ...]:
         """The person's commands whose end nobody knows, and of which the model was not told yet."""
-        return self._writer.fold.undelivered.unfinished_commands
+        return self._journal.fold.undelivered.unfinished_commands
 
     @property
     def context_share(self) -> float | None:
@@ -189,34 +203,34 @@ class Session(Driver):
 
         1.0 is all of it.
         """
-        fold = self._writer.fold
+        fold = self._journal.fold
         limit, used = fold.machine.config.context_tokens_max, fold.conversation.tokens
         return used / limit if limit and used else None
 
     @property
     def usage(self) -> Usage:
         """What the whole thread has used."""
-        return self._writer.fold.usage
+        return self._journal.fold.usage
 
     @property
     def turn_usage(self) -> Usage:
         """What the last turn has used, failed requests included."""
-        return self._writer.fold.turn_usage
+        return self._journal.fold.turn_usage
 
     @property
     def version(self) -> int:
         """The number of the last record."""
-        return self._writer.fold.version
+        return self._journal.fold.version
 
     async def _run_titled_turn(self, prompt: str, *said: UserInput | InputQueued) -> TurnFinished:
         """Run a turn; if it is the first one, have it named meanwhile."""
-        fold, naming = self._writer.fold, None
+        fold, naming = self._journal.fold, None
         is_first = not (said and fold.conversation)
-        if self._titler is not None and is_first and not fold.metadata.title:
-            redact = self._redact or str
-            naming = asyncio.ensure_future(self._titler(redact(replace_surrogates(prompt))))
+        if self._turns.titler is not None and is_first and not fold.metadata.title:
+            redact = self._journal.redact or str
+            naming = asyncio.ensure_future(self._turns.titler(redact(replace_surrogates(prompt))))
         try:
-            finished = await self._run(*said)
+            finished = await self.driver.run(*said)
             if naming is not None:
                 await asyncio.wait({naming}, timeout=TITLE_WAIT_S_MAX)
         finally:
@@ -224,9 +238,9 @@ class Session(Driver):
                 naming.cancel()
         if naming is None or not naming.done() or naming.cancelled() or naming.exception():
             return finished
-        if (renamed := naming.result()) is not None and self._writer.is_usable:
-            self._writer.stage(renamed, self._redact)
-            self._commit()
+        if (renamed := naming.result()) is not None and self._journal.writer.is_usable:
+            self._journal.stage(renamed)
+            self._journal.commit()
             finished = replace(finished, version=fold.version, usage=fold.usage)
         return finished
 
@@ -242,17 +256,19 @@ class Session(Driver):
             UsageError: there is nothing to compact, or a turn is running.
             StoreError: as `turn`.
         """
-        if self._running is not None:
+        if self.driver.is_running:
             raise UsageError("a turn is running", hint="compact when it is over")
         if not self.is_waiting:
-            await self._run()
-        if not find_cut_at_end(self._writer.fold.conversation):
+            await self.driver.run()
+        if not find_cut_at_end(self._journal.fold.conversation):
             raise UsageError("there is nothing to compact yet")
-        return await self._run(CompactionRequested(replace_surrogates(focus), self._writer.now()))
+        return await self.driver.run(
+            CompactionRequested(replace_surrogates(focus), self._journal.now())
+        )
 
     def stream(self, text: str | None) -> AsyncGenerator[Output, None]:
         """`turn` (or `resume`, for `None`) as a stream of outputs, ending with `TurnFinished`."""
-        return self._stream_outputs(self.resume if text is None else lambda: self.turn(text))
+        return self.driver.stream(self.resume if text is None else lambda: self.turn(text))
 
     async def close(self) -> None:
         """Stop work, record what is known, write the snapshot, free the thread.
@@ -260,75 +276,46 @@ class Session(Driver):
         A turn that was running stays unfinished on disk, to be resumed.
         """
         try:
-            await super().close()
+            await self.driver.close()
         finally:
-            self._writer.fold.machine.handle_event(ShutdownRequested())
+            self._journal.machine.handle_event(ShutdownRequested())
 
-    # ---- what the driver asks ------------------------------------------------------------------
+    # ---- what every driver does ----------------------------------------------------------------
 
-    def _make_turn_result(self) -> TurnFinished:
-        fold = self._writer.fold
-        answer = ""
-        if self._end.outcome is TurnOutcome.DONE and fold.conversation:
-            last = fold.conversation[-1]
-            answer = last.content if last.role == "assistant" else ""
-        return TurnFinished(
-            self.thread_id,
-            self._end.outcome,
-            answer,
-            fold.version,
-            fold.usage,
-            fold.turn_usage,
-            self._end.error,
-            self._end.error_kind,
-        )
+    @property
+    def thread_id(self) -> str:
+        """The thread's id."""
+        return self.driver.thread_id
 
-    def _refuse_request(self, due: SendLlmRequest | Summarize) -> tuple[str, Event] | None:
-        fold = self._writer.fold
-        limit, why, state = fold.machine.config.max_steps, "", fold.state
-        # A summary that a person asks for is no step of a turn; any other is on the way to one.
-        is_asked = isinstance(state, Compacting) and state.cause is CompactionCause.REQUESTED
-        if limit and fold.turn_steps >= limit and not is_asked:
-            why = f"stopped after {limit} model requests (max steps)"
-        elif self._budget is not None:
-            why = self._budget.find_exceeded_limit(fold.turn_usage)[1]
-        return (why, CancelRequested(reason=why, at=self._writer.now())) if why else None
+    @property
+    def conversation(self) -> Sequence[Message]:
+        """All messages so far."""
+        return self.driver.conversation
 
-    def _time_left_s(self) -> float | None:
-        return None if self._budget is None else self._budget.max_time_s
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The calls that wait for a person's word; `decide` answers them."""
+        return self.driver.questions
 
-    def _budget_left(self) -> TokenBudget | None:
-        fold = self._writer.fold
-        return None if self._budget is None else self._budget.get_remaining(fold.turn_usage)
+    async def decide(
+        self,
+        decisions: Mapping[str, Decision],
+        *,
+        grant: Sequence[str] = (),
+        kinds: Mapping[str, Sequence[str]] | None = None,
+    ) -> TurnFinished:
+        """See `Driver.decide`."""
+        return await self.driver.decide(decisions, grant=grant, kinds=kinds)
 
-    def _next_input(self, *, steering: bool = False) -> Event | None:
-        unheard = self._writer.fold.undelivered
-        message = unheard.next_steering if steering else unheard.next_prompt
-        if message is None:
-            return None
-        told = append_commands(unheard.commands, message)
-        return Steered(told) if steering else UserInput(told, was_queued=True)
+    def cancel(self, reason: str = "cancelled by the user") -> None:
+        """End what is running; what is known is kept."""
+        self.driver.cancel(reason)
 
-    def _make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
-        return CancelRequested(partial_text, stop.reason, self._writer.now())
+    async def __aenter__(self) -> Self:
+        return self
 
-    def _announce_turn(self) -> None:
-        """Tell people which prompt begins a turn."""
-        prompt = strip_commands(self.conversation[-1].content)
-        self._later.append(outputs.TurnStarted(self.thread_id, prompt))
-
-    def _on_event(self, event: Event, action: AgentAction | None) -> None:
-        if isinstance(event, UserInput):
-            self._end = Ending()
-            self._announce_turn()
-        elif isinstance(event, Steered):
-            text = strip_commands(self.conversation[-1].content)
-            self._later.append(outputs.InputDelivered(text))
-        elif isinstance(action, DisplayError) and isinstance(
-            event, LlmEvent.Error | CompactionFailed
-        ):
-            self._end = Ending(TurnOutcome.FAILED, action.text, event.error.kind)
-            self._later.append(outputs.ErrorShown(action.text))
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 def make_first_input(text: str) -> UserInput:

@@ -308,7 +308,7 @@ class Chat:
     def _stop_work(self) -> None:
         session = self.sessions.session
         if self.turns.is_at_turn and session is not None:
-            session.interrupt()
+            session.driver.interrupt()
         elif self._work is not None:
             self._work.cancel()
 
@@ -400,7 +400,7 @@ class Chat:
 
     def _leave_open(self) -> None:
         if (session := self.sessions.session) is not None:
-            session.interrupt()
+            session.driver.interrupt()
 
     async def _approve(self, question: Question) -> Verdict:
         try:

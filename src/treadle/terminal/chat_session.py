@@ -288,7 +288,7 @@ class ChatSession:
             setup = self.setup
             assert setup is not None
             parts = await asyncio.to_thread(_rebuild_parts, setup, self, model, mode)
-            self.session.configure(
+            self.session.driver.configure(
                 parts.config, provider=parts.provider if model else None, tools=parts.tools
             )
             self.model = parts.config.model_name

@@ -243,7 +243,6 @@ class Registry:
         sandbox: Sandbox | None = None,
     ) -> None:
         self.sandbox: Final = sandbox
-        self._why_refused = ""
         self._tools: Final[dict[str, AnyTool]] = {}
         for tool in tools:
             if tool.definition.name in self._tools:
@@ -260,17 +259,6 @@ class Registry:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """What the model is told, in the order given; the same bytes in every run."""
         return tuple(tool.definition for tool in self._tools.values())
-
-    def refusing(self, why: str) -> Registry:
-        """The same registry, in which calls that may change something fail, for this reason."""
-        other = Registry(self._tools.values(), workspace=self._root, sandbox=self.sandbox)
-        other._why_refused = why
-        return other
-
-    def _refusal(self, call: ToolCall) -> str:
-        tool = self._tools.get(call.tool_name)
-        reads = tool is None or tool.definition.effect is EffectClass.READ
-        return "" if reads else self._why_refused
 
     def without(self, names: Collection[str]) -> Registry:
         """The same registry without the tools of these names."""
@@ -291,8 +279,6 @@ class Registry:
 
         Never raises. A tool that cannot tell has its calls asked about each time.
         """
-        if why := self._refusal(call):
-            return Scope(refused=why)
         tool = self._tools.get(call.tool_name)
         return None if tool is None else tool.scope_of(call.arguments_json, self._context())
 
@@ -326,8 +312,6 @@ class Registry:
         return ToolExecutionOutcome.Error(call.id, error)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> Any:
-        if why := self._refusal(call):
-            raise ToolFailure(ToolErrorKind.REJECTED, why)
         tool = self._tools.get(call.tool_name)
         if tool is None:
             names = ", ".join(self._tools) or "none"

@@ -91,7 +91,7 @@ async def test_a_sub_agent_of_an_interrupted_conversation_goes_on_and_counts_onc
     session = desk.new(model, Toolbox(), CONFIG, sub_agents=sub_agents)
     turn = asyncio.ensure_future(session.turn("go"))
     await desk.heard.until(outputs.ToolStarted, 2)
-    session.interrupt()
+    session.driver.interrupt()
     assert (await turn).outcome is TurnOutcome.INTERRUPTED
     assert "tool_completed" not in desk.kinds(session.thread_id)
     tools.tools["cut"] = read()

@@ -38,7 +38,7 @@ async def whole_again(store: LocalStore, engine: AgentEngine, folder: Path) -> N
     used = engine.memory.total_usage
     assert (used.input_tokens, used.output_tokens) == USED
     assert [entry.observation for entry in engine.memory.history] == [f"SUCCESS: {WOVEN}"]
-    children = [*engine._writer.fold.children.values()]
+    children = [*engine.driver.journal.writer.fold.children.values()]
     assert children_at_work(store, engine.thread_id) == children
     runs = Counter(line.split()[0] for line in effects_in(folder))
     assert runs["cut"] <= 1
@@ -63,7 +63,7 @@ async def test_the_sub_agent_of_a_killed_process_goes_on(tmp_path: Path, place: 
     engine = family(tmp_path, store).resume(thread_id)
     await whole_again(store, engine, tmp_path)
     assert len(store.ids()) == 2
-    assert [*engine._writer.fold.children.values()] == [child]
+    assert [*engine.driver.journal.writer.fold.children.values()] == [child]
     told = {m.name: m.content for m in store.load(child).fold.conversation if m.role == "tool"}
     assert ("Uncertain" in told["cut"]) == (place == "cut")
     runs = Counter(line.split()[0] for line in effects_in(tmp_path))

@@ -175,7 +175,7 @@ async def test_a_stream_tells_everything_in_order_and_ends_with_the_end(desk: De
     assert isinstance(finished, TurnFinished)
     assert (finished.outcome, finished.answer) == (TurnOutcome.DONE, DONE)
     assert finished.usage == engine.memory.total_usage
-    assert finished.version == engine._writer.fold.version
+    assert finished.version == engine.driver.journal.writer.fold.version
     assert told[:-1] == desk.heard.outputs
     await close(desk, engine)
 
@@ -330,8 +330,8 @@ async def test_the_model_for_this_kind_of_task_is_the_one_that_is_named(desk: De
     engine = agent(desk, model, models=models, task_type="weaving").build()
     await engine.run()
     assert model.requests[0].model == "big"
-    assert engine.model_name == "big"
-    assert engine._writer.fold.document().model == "big"
+    assert engine.driver.model_name == "big"
+    assert engine.driver.journal.writer.fold.document().model == "big"
     records = desk.store.scan(engine.thread_id).records
     lines = list_usage((one.seq, one.at, decode_entry(one.event)) for one in records)
     assert [line.model for line in lines] == ["big"]

@@ -48,7 +48,7 @@ async def test_a_task_that_is_closed_in_any_state_goes_on_from_it(desk: Desk, pl
         if isinstance(output, outputs.StateStarted):
             seen.append(output.state)
             if len(seen) == place + 1:
-                engine.interrupt()
+                engine.driver.interrupt()
                 stopped.set()
 
     engine = scarf(desk.folder, desk.store, on_output=on_output).build()
@@ -129,7 +129,7 @@ async def test_a_snapshot_that_says_otherwise_of_a_task_is_found_out(desk: Desk)
     """Of its trace, its history, or of what a graph keeps: also what no document shows."""
     engine = agent(desk, calls("look"), DONE, tools=Toolbox(look=read())).build()
     await engine.run()
-    writer = engine._writer
+    writer = engine.driver.journal.writer
     state = engine._machine.state
     for memory in (
         replace(state.memory, trace=state.memory.trace[:3]),

@@ -48,7 +48,7 @@ def results(engine: AgentEngine) -> list[str]:
 
 def child_thread(engine: AgentEngine) -> str:
     """The one child of the task."""
-    (thread_id,) = engine._writer.fold.children.values()
+    (thread_id,) = engine.driver.journal.writer.fold.children.values()
     return thread_id
 
 
@@ -66,9 +66,9 @@ async def test_parent_and_child_name_each_other(desk: Desk) -> None:
     await engine.run()
     child = desk.store.load(child_thread(engine)).fold
     call = engine.memory.history[0].tool
-    assert engine._writer.fold.children == {call.id: child.header.thread}
+    assert engine.driver.journal.writer.fold.children == {call.id: child.header.thread}
     assert (child.header.parent, child.header.parent_call) == (engine.thread_id, call.id)
-    assert (child.header.depth, engine._writer.fold.header.depth) == (1, 0)
+    assert (child.header.depth, engine.driver.journal.writer.fold.header.depth) == (1, 0)
     assert child.machine.memory.task == "spin some wool"
     assert verify_thread(desk.store, child.header.thread).is_good
     await close(desk, engine)
@@ -78,8 +78,8 @@ async def test_parent_and_child_name_each_other(desk: Desk) -> None:
 @pytest.mark.parametrize("is_private", [True, False])
 async def test_a_sub_agent_is_as_private_as_its_parent(desk: Desk, is_private: bool) -> None:
     engine = parent(desk, child=child_of(desk)).build()
-    engine._writer.stage(PrivacySet(is_private))
-    engine._writer.commit()
+    engine.driver.journal.writer.stage(PrivacySet(is_private))
+    engine.driver.journal.writer.commit()
     await engine.run()
     child = desk.store.load(child_thread(engine)).fold
     assert child.header.is_private is is_private
@@ -116,7 +116,9 @@ async def test_sub_agents_that_work_side_by_side_share_what_is_left(desk: Desk) 
     model = Says(("spinner", "spinner"), DONE, usage=Usage(100, 0), arguments=SPIN)
     engine = parent(desk, model, child=child_of(desk), max_tokens=1000).build()
     await engine.run()
-    children = [desk.store.load(one).fold for one in engine._writer.fold.children.values()]
+    children = [
+        desk.store.load(one).fold for one in engine.driver.journal.writer.fold.children.values()
+    ]
     budgets = [child.machine.memory.budget for child in children]
     assert budgets == [TokenBudget(max_total=450)] * 2
     await close(desk, engine)
@@ -233,7 +235,7 @@ async def test_two_sub_agents_work_side_by_side(desk: Desk) -> None:
     assert asyncio.get_running_loop().time() == 50.0
     tasks = {desk.store.load(t).fold.machine.memory.task for t in desk.store.ids()}
     assert {"one", "two"} <= tasks
-    assert len(engine._writer.fold.children) == 2
+    assert len(engine.driver.journal.writer.fold.children) == 2
     await close(desk, engine)
 
 

@@ -27,7 +27,7 @@ class Approval(Struct, frozen=True):
     """What an agent may do by itself.
 
     `name` is empty for a thread of the library whose policy is none of the modes. `only_reads`
-    says that no call runs which may change files or run commands.
+    says that no call runs which may change what lasts.
     """
 
     name: str
@@ -44,8 +44,8 @@ class Approval(Struct, frozen=True):
         """What a person should know of it when work begins; empty if there is nothing to say."""
         if self.name == "plan":
             return (
-                "approval mode plan: the agent can read but not change files or run commands; "
-                "--approval-mode ask, auto-edit or auto lets it"
+                "approval mode plan: the agent can read files and run commands that only read, but "
+                "change nothing; --approval-mode ask, auto-edit or auto lets it"
             )
         return ""
 

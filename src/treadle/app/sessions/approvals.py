@@ -19,6 +19,7 @@ from treadle.app.threads.question_text import (
     read_object,
 )
 from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
+from treadle.core.tools import Access
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
 from treadle.store.local_store import LocalStore
@@ -178,7 +179,8 @@ def _refuse_excluded_tools(setup: Setup, chosen: Sequence[Question]) -> None:
     offered = {tool.name for tool in config.tools}
     only_reads = mode == "plan" or isinstance(config.approval, OnlyRead)
     for question in chosen:
-        if only_reads or question.call.tool_name not in offered:
+        writes = config.access_of(question.call, question.scope) is Access.WRITE
+        if (only_reads and writes) or question.call.tool_name not in offered:
             raise UsageError(
                 f"the approval mode of this thread refuses {question.call.tool_name}",
                 hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",

@@ -72,7 +72,7 @@ class BackgroundSync:
 
         background = BackgroundSender(make_engine, opened.thread_id, held.close)
         self._background = background
-        opened.add_listener(lambda _: background.notify_change())
+        opened.driver.add_listener(lambda _: background.notify_change())
         background.notify_change()
 
     def _may_send_unasked(self, fold: ThreadFold, account: Account, cursors: Cursors) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -18,9 +18,9 @@ from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
 from treadle.exchange.record_text import describe_record
 from treadle.outputs import Output
-from treadle.runtime.engine import AgentEngine
+from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.session import Session as Session  # which the faces hold
-from treadle.runtime.session import make_first_input
+from treadle.runtime.session import SessionOptions, make_first_input
 from treadle.store.local_store import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
@@ -82,14 +82,13 @@ def open_conversation(
         if setup.thread_id is None
         else setup.store.open(setup.thread_id)
     )
-    rest = {**parts.driver_arguments(writer.thread_id), **_make_person_arguments(setup)}
     session = Session(
         writer,
-        budget=budget,
-        titler=parts.titler,
-        first_prompt=prompt if setup.thread_id is None else None,
-        on_output=on_output,
-        **rest,
+        parts.provider,
+        parts.tools,
+        parts.config,
+        parts.make_options(writer.thread_id, setup.host.people, on_output),
+        SessionOptions(budget, parts.titler, prompt if setup.thread_id is None else None),
     )
     told = map(describe_record, session.unfinished_commands)
     setup.notices.extend(words.text for words in told if words is not None)
@@ -137,9 +136,14 @@ def begin_task(
         ],
         redact=parts.redactor.redact,
     )
-    rest = {**parts.driver_arguments(writer.thread_id), "config": configured.config}
+    options = parts.make_options(writer.thread_id, setup.host.people, on_output)
     return AgentEngine(
-        writer, is_new=True, on_output=on_output, **rest, **_make_person_arguments(setup)
+        writer,
+        parts.provider,
+        parts.tools,
+        configured.config,
+        options,
+        TaskOptions(is_new=True),
     )
 
 
@@ -170,8 +174,8 @@ def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
     parts = setup.build_parts()
     writer = setup.store.open(header.thread)
     try:
-        rest = {**parts.driver_arguments(writer.thread_id), **_make_person_arguments(setup)}
-        return AgentEngine(writer, on_output=on_output, **rest)
+        options = parts.make_options(writer.thread_id, setup.host.people, on_output)
+        return AgentEngine(writer, parts.provider, parts.tools, parts.config, options)
     except BaseException:
         writer.close()
         raise
@@ -223,9 +227,3 @@ def _warn_of_unknown_price(setup: Setup, model_name: str, budget: TokenBudget | 
         setup.notices.append(
             f"the price of {model_name} is not known: --max-tokens can stop it, --max-cost cannot"
         )
-
-
-def _make_person_arguments(setup: Setup) -> Mapping[str, Any]:
-    """The arguments `ask` and `approve` of a driver, if anybody is there."""
-    people = setup.host.people
-    return {} if people is None else {"ask": people.ask, "approve": people.approve}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from treadle.app.files.hidden_paths import make_hidden_check, treadle_folders
 from treadle.app.sessions.approval_modes import Approval, find_recorded_approval, make_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
-from treadle.app.sessions.host import Host
+from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
@@ -23,9 +23,10 @@ from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
 from treadle.errors import UsageError
-from treadle.runtime.calls import PLAN_MODE_REASON
+from treadle.outputs import Output
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.defaults import collect_user_secrets
+from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.sandbox.box import Sandbox
@@ -96,24 +97,27 @@ class DriverParts(Struct, frozen=True):
     places: Places
     hides: Callable[[str | Path], bool]
 
-    def driver_arguments(self, thread_id: str) -> dict[str, Any]:
-        """The arguments of `Driver` that stand behind the writer, by name."""
-        return {
-            "files": FileStates(
-                self.folder,
-                thread_id,
-                redact=self.redactor.redact,
-                hides=self.hides,
-            ),
-            "context": self.context,
-            "provider": self.provider,
-            "tools": self.tools,
-            "config": self.config,
-            "workspace": self.workspace,
-            "redactor": self.redactor,
-            "hook_usage": self.hook_usage,
-            "live": LiveAnswerWriter(self.places, thread_id),
-        }
+    def make_options(
+        self, thread_id: str, people: PersonCallbacks | None, on_output: Callable[[Output], None]
+    ) -> DriverOptions:
+        """What a driver works with besides its thread, its model and its tools.
+
+        Args:
+            thread_id: the thread.
+            people: who is asked, if anybody is there.
+            on_output: gets every output.
+        """
+        return DriverOptions(
+            workspace=self.workspace,
+            files=FileStates(self.folder, thread_id, redact=self.redactor.redact, hides=self.hides),
+            context=self.context,
+            redactor=self.redactor,
+            ask=None if people is None else people.ask,
+            approve=None if people is None else people.approve,
+            on_output=on_output,
+            live=LiveAnswerWriter(self.places, thread_id),
+            hook_usage=self.hook_usage,
+        )
 
 
 class Setup(Struct, frozen=True):
@@ -167,8 +171,6 @@ class Setup(Struct, frozen=True):
             tools = tools.without(FILE_WRITERS)
             if not approval.only_reads:
                 self.notices.append(READ_ONLY_NOTICE)
-        if approval.only_reads:
-            tools = tools.refusing(PLAN_MODE_REASON)
         if approval.notice:
             self.notices.append(approval.notice)
         hides = make_hidden_check(folder, self.store.places)

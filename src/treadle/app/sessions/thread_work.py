@@ -82,7 +82,7 @@ def cancel_turn(opened: OpenThread) -> None:
     if isinstance(opened, Session):
         opened.cancel()
     else:
-        opened.interrupt()
+        opened.driver.interrupt()
 
 
 def update_index(setup: Setup, thread_id: str) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from treadle.app.sessions.hooks import Hooks
 from treadle.core.approval import NO_SCOPE, Scope
+from treadle.core.call_decision import describe_change
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     Outcome,
@@ -19,7 +20,6 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.runtime.approvals import describe_change
 from treadle.runtime.ports import Tools
 
 

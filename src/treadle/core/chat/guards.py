@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from treadle.core.call_decision import Ruling, are_unstarted, decide_call
 from treadle.core.chat.states import (
     CallingLlm,
     Compacting,
@@ -25,6 +26,8 @@ from treadle.core.compaction import find_cut_at_end, find_cut_before_request
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
     ApprovalDecided,
+    ApprovalRequired,
+    CallAssessed,
     Compacted,
     CompactionFailed,
     CompactionRequested,
@@ -45,6 +48,7 @@ from treadle.core.executions import (
     are_done,
     has_successful_mutation,
     list_questions,
+    pair_calls,
 )
 from treadle.core.llm import LlmErrorKind
 from treadle.core.retry import is_retryable
@@ -115,6 +119,25 @@ def _find_decision_guard(
     return Guard.LAST_NONE_RUNS if are_done(executions) else Guard.LAST_MAY_RUN
 
 
+def _find_assessment_guard(
+    config: AgentConfig, state: ExecutingTools | WaitingForApproval, event: CallAssessed
+) -> Guard | None:
+    questions = state.questions if isinstance(state, WaitingForApproval) else ()
+    round_ = pair_calls(state.conversation, state.executions)
+    decision = decide_call(config, round_, questions, event)
+    return None if decision is None else _GUARD_OF_RULING.get(decision.ruling, Guard.MUST_NOT_RUN)
+
+
+_GUARD_OF_RULING: Final = {Ruling.RUN: Guard.MAY_RUN, Ruling.ASK: Guard.ASKS_NOW}
+
+
+def _find_requirement_guard(
+    _: AgentConfig, state: ExecutingTools, event: ApprovalRequired
+) -> Guard | None:
+    is_open = are_unstarted(state.executions, event.questions)
+    return Guard.NONE_BEGAN if is_open else None
+
+
 def _find_rewind_guard(_: AgentConfig, state: WaitingForUserInput, event: Rewound) -> Guard | None:
     return Guard.IN_THE_PAST if state.conversation.can_show(event.view) else None
 
@@ -151,6 +174,9 @@ GUARD_FUNCTIONS: Final[Mapping[tuple[type, type | None], GuardFunction]] = Mappi
             Guard.FROM_LLM if state.origin is ErrorOrigin.LLM else None
         ),
         (WaitingForApproval, ApprovalDecided): _find_decision_guard,
+        (ExecutingTools, CallAssessed): _find_assessment_guard,
+        (WaitingForApproval, CallAssessed): _find_assessment_guard,
+        (ExecutingTools, ApprovalRequired): _find_requirement_guard,
         (Compacting, Compacted): _find_summary_guard,
         (Compacting, CompactionFailed): lambda _, state, __: (
             Guard.CAN_GO_ON if state.cause is CompactionCause.NEAR_LIMIT else Guard.CANNOT_GO_ON

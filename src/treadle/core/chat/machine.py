@@ -20,18 +20,22 @@ from msgspec.structs import replace
 from treadle.core.actions import (
     WAIT,
     AgentAction,
+    AskPerson,
     DisplayError,
     DisplayMessage,
     ExecuteTools,
+    RefuseCall,
     RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
     Shutdown,
+    StartCall,
     Summarize,
     WaitForInput,
 )
 from treadle.core.approval import Question
 from treadle.core.branch_join import join_messages
+from treadle.core.call_decision import decide_call
 from treadle.core.chat.guards import GUARD_FUNCTIONS
 from treadle.core.chat.next_states import STATE_FUNCTIONS, StateFunction, build_request
 from treadle.core.chat.states import (
@@ -50,8 +54,14 @@ from treadle.core.chat.table import TRANSITIONS, Guard, Row
 from treadle.core.compaction import build_summary_request, compute_user_text_size
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
-from treadle.core.executions import apply_modification, drop_approvals, drop_question_scopes
+from treadle.core.events import (
+    AgentEvent,
+    ApprovalDecided,
+    CallAssessed,
+    CompactionRequested,
+    name_of,
+)
+from treadle.core.executions import drop_approvals, drop_question_scopes, pair_calls
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
@@ -106,7 +116,10 @@ class ConversationMachine:
     @property
     def round(self) -> tuple[tuple[ToolCall, Status], ...]:
         """The calls that run or ran in this round, as they are to be run, in request order."""
-        return _list_round_calls(self._state) if isinstance(self._state, ExecutingTools) else ()
+        state = self._state
+        if not isinstance(state, ExecutingTools):
+            return ()
+        return pair_calls(state.conversation, state.executions)
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -239,16 +252,20 @@ def _make_send_action(config: AgentConfig, state: CallingLlm, _: object) -> Send
     return SendLlmRequest(build_request(config, state.conversation))
 
 
-def _list_round_calls(state: ExecutingTools) -> tuple[tuple[ToolCall, Status], ...]:
-    calls = zip(state.conversation[-1].tool_calls, state.executions, strict=True)
-    return tuple((apply_modification(call, status), status) for call, status in calls)
-
-
 def _make_execute_action(_: AgentConfig, state: ExecutingTools, __: object) -> ExecuteTools:
     done = ToolExecutionStatus.Completed
-    return ExecuteTools(
-        tuple(call for call, status in _list_round_calls(state) if not isinstance(status, done))
-    )
+    round_ = pair_calls(state.conversation, state.executions)
+    return ExecuteTools(tuple(call for call, status in round_ if not isinstance(status, done)))
+
+
+def _make_assessment_action(
+    config: AgentConfig, state: ExecutingTools | WaitingForApproval, event: CallAssessed
+) -> StartCall | AskPerson | RefuseCall:
+    questions = state.questions if isinstance(state, WaitingForApproval) else ()
+    round_ = pair_calls(state.conversation, state.executions)
+    decision = decide_call(config, round_, questions, event)
+    assert decision is not None
+    return decision.make_action(event.call_id)
 
 
 def _make_approval_action(
@@ -292,6 +309,9 @@ _ACTION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
     Shutdown: _make_shutdown_action,
     RequestApproval: _make_approval_action,
     Summarize: _make_summarize_action,
+    StartCall: _make_assessment_action,
+    AskPerson: _make_assessment_action,
+    RefuseCall: _make_assessment_action,
 }
 
 _OBLIGATION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {

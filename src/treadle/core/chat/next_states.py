@@ -33,6 +33,8 @@ from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import (
     AgentEvent,
     ApprovalDecided,
+    ApprovalRequired,
+    CallAssessed,
     CancelRequested,
     Compacted,
     CompactionFailed,
@@ -174,6 +176,12 @@ def _run_none(config: AgentConfig, state: WaitingForApproval, event: ApprovalDec
     return CallingLlm(append_results(state.conversation, executions))
 
 
+def _ask_after_all(
+    _: AgentConfig, state: ExecutingTools, event: ApprovalRequired
+) -> WaitingForApproval:
+    return WaitingForApproval(state.conversation, state.executions, event.questions)
+
+
 def _apply_event(_: AgentConfig, state: ExecutingTools, event: ToolEvent) -> ExecutingTools:
     executions = apply_tool_event(state.executions, event)
     assert executions is not None
@@ -269,6 +277,9 @@ STATE_FUNCTIONS: Final[Mapping[tuple[type, type | None, type], StateFunction]] =
     (WaitingForApproval, CancelRequested, WaitingForUserInput): _cancel_tools,
     (Compacting, CancelRequested, WaitingForUserInput): _wait_for_input,
     (ProcessingLlmResponse, None, WaitingForApproval): _request_approval,
+    (ExecutingTools, CallAssessed, ExecutingTools): _keep_state,
+    (WaitingForApproval, CallAssessed, WaitingForApproval): _keep_state,
+    (ExecutingTools, ApprovalRequired, WaitingForApproval): _ask_after_all,
     (WaitingForApproval, ApprovalDecided, WaitingForApproval): _apply_decision,
     (WaitingForApproval, ApprovalDecided, ExecutingTools): _run_approved_calls,
     (WaitingForApproval, ApprovalDecided, CallingLlm): _run_none,

@@ -15,7 +15,8 @@ row that led there. Where no internal row fits, that action stands.
 
 Where the rows come from: the rows above the line are those of the source document, literally. The
 rows below it add to them and change none: thinking that streams; calls that start, report and
-turn out uncertain; calls that need a person's yes; compaction, which makes room before a request,
+turn out uncertain; calls that are looked at once more before they begin, and calls that need a
+person's yes; compaction, which makes room before a request,
 after one that did not fit, or when a person asks; going back to an earlier version; cancelling,
 which leads back to waiting from every busy state; and steering: what a person says while the agent
 works joins the request that is about to be sent. Nothing else is in flight then, and every call has
@@ -32,13 +33,16 @@ from msgspec import Struct
 
 from treadle.core.actions import (
     AgentAction,
+    AskPerson,
     DisplayError,
     DisplayMessage,
     ExecuteTools,
+    RefuseCall,
     RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
     Shutdown,
+    StartCall,
     Summarize,
     WaitForInput,
 )
@@ -58,6 +62,8 @@ from treadle.core.chat.states import (
 from treadle.core.events import (
     AgentEvent,
     ApprovalDecided,
+    ApprovalRequired,
+    CallAssessed,
     CancelRequested,
     Compacted,
     CompactionFailed,
@@ -97,6 +103,10 @@ class Guard(Enum):
     ASKED_AGAIN = "open question, changed to something riskier"
     LAST_MAY_RUN = "last open question, some call may run"
     LAST_NONE_RUNS = "last open question, no call may run"
+    MAY_RUN = "may run as things stand"
+    ASKS_NOW = "needs a yes as things stand"
+    MUST_NOT_RUN = "must not run as things stand"
+    NONE_BEGAN = "of calls of the round, none has begun"
     COMPACTABLE = "something to compact"
     NOTHING_TO_COMPACT = "nothing to compact"
     NEAR_LIMIT = "near the limit, something to compact"
@@ -151,6 +161,16 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
             CallingLlm, ExecutingTools, PostToolsHook, Error, WaitingForApproval, Compacting
         )
     ),
+    *(
+        row
+        for state in (ExecutingTools, WaitingForApproval)
+        for row in (
+            Row(state, CallAssessed, Guard.MAY_RUN, state, StartCall),
+            Row(state, CallAssessed, Guard.ASKS_NOW, state, AskPerson),
+            Row(state, CallAssessed, Guard.MUST_NOT_RUN, state, RefuseCall),
+        )
+    ),
+    Row(ExecutingTools, ApprovalRequired, Guard.NONE_BEGAN, WaitingForApproval, RequestApproval),
     Row(ProcessingLlmResponse, None, Guard.NEEDS_YES, WaitingForApproval, RequestApproval),
     Row(*_ON_DECISION, Guard.OTHERS_ASKED, WaitingForApproval, WaitForInput),
     Row(*_ON_DECISION, Guard.ASKED_AGAIN, WaitingForApproval, RequestApproval),

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from treadle.core.actions import ExecuteTools
 from treadle.core.approval import Question
-from treadle.core.events import ToolCompleted, ToolStarted, ToolUncertain
+from treadle.core.call_decision import are_unstarted
+from treadle.core.events import (
+    ApprovalRequired,
+    CallAssessed,
+    ToolCompleted,
+    ToolStarted,
+    ToolUncertain,
+)
 from treadle.core.executions import (
     apply_tool_event,
     are_done,
@@ -20,6 +27,7 @@ from treadle.core.executions import (
 )
 from treadle.core.messages import ToolCall
 from treadle.core.task.calls import (
+    assess_call,
     format_observation,
     list_step_calls,
     make_executions,
@@ -50,9 +58,7 @@ def _enter_state(memory: AgentMemory, context: HandlerContext, state: State) -> 
     memory = _refuse_blacklisted_calls(_begin_calls(memory, calls, state))
     questions = tuple(_list_new_questions(memory, context, state))
     if questions:
-        memory = replace(memory, pending_approval=HumanApprovalRequest(questions))
-        told = "; ".join(f"{one.call.tool_name} {one.call.arguments_json}" for one in questions)
-        return memory.log(state, "APPROVAL_REQUIRED", shorten(told)), Event.HUMAN_APPROVAL_REQUIRED
+        return _ask_person(memory, questions, state)
     if state is State.PARALLEL_ACTING:
         memory = memory.log(state, "PARALLEL_ACTING_START", f"{len(calls)} calls")
     open_calls = _list_open_calls(memory, state)
@@ -109,10 +115,16 @@ def _list_open_calls(memory: AgentMemory, state: State) -> tuple[ToolCall, ...]:
     )
 
 
-def _handle_event(memory: AgentMemory, event: Any, state: State) -> StateResult:
+def _handle_event(
+    memory: AgentMemory, event: Any, context: HandlerContext, state: State
+) -> StateResult:
     if isinstance(event, TimeRanOut):
         executions = cancel_open_calls(memory.executions, "the time limit passed", memory.clock)
         return stop_out_of_time(replace(memory, executions=executions), state), Event.FATAL_ERROR
+    if isinstance(event, CallAssessed):
+        return memory, assess_call(memory, event, context, state, ())
+    if isinstance(event, ApprovalRequired):
+        return _require_approval(memory, event, state)
     fits = isinstance(event, ToolStarted | ToolUncertain | ToolCompleted)
     changed = apply_tool_event(memory.executions, event) if fits else None
     if changed is None:
@@ -121,6 +133,19 @@ def _handle_event(memory: AgentMemory, event: Any, state: State) -> StateResult:
     if isinstance(event, ToolCompleted):
         memory = add_usage(memory, event.usage)
     return _finish_calls(memory, state) if are_done(changed) else (memory, None)
+
+
+def _require_approval(memory: AgentMemory, event: ApprovalRequired, state: State) -> StateResult:
+    """Ask a person after all: what the calls stand on has changed since Planning."""
+    if not are_unstarted(memory.executions, event.questions):
+        return memory, None
+    return _ask_person(memory, event.questions, state)
+
+
+def _ask_person(memory: AgentMemory, questions: tuple[Question, ...], state: State) -> StateResult:
+    memory = replace(memory, pending_approval=HumanApprovalRequest(questions))
+    told = "; ".join(f"{one.call.tool_name} {one.call.arguments_json}" for one in questions)
+    return memory.log(state, "APPROVAL_REQUIRED", shorten(told)), Event.HUMAN_APPROVAL_REQUIRED
 
 
 def _finish_calls(memory: AgentMemory, state: State) -> StateResult:
@@ -150,7 +175,7 @@ def _finish_calls(memory: AgentMemory, state: State) -> StateResult:
 def _make_handler(state: State) -> Handler:
     return Handler(
         lambda memory, context: _enter_state(memory, context, state),
-        lambda memory, event, _: _handle_event(memory, event, state),
+        lambda memory, event, context: _handle_event(memory, event, context, state),
         lambda memory, _: ExecuteTools(_list_open_calls(memory, state)),
     )
 

@@ -9,10 +9,15 @@ from msgspec.structs import replace
 
 from treadle.core.actions import AgentAction, RequestApproval
 from treadle.core.approval import Modified, Question, Rejected
-from treadle.core.events import ApprovalDecided
+from treadle.core.events import ApprovalDecided, CallAssessed
 from treadle.core.executions import NOT_ALLOWED, apply_decision, apply_modification
 from treadle.core.messages import ToolCall
-from treadle.core.task.calls import format_observation, list_step_calls, make_executions
+from treadle.core.task.calls import (
+    assess_call,
+    format_observation,
+    list_step_calls,
+    make_executions,
+)
 from treadle.core.task.handler import Handler, HandlerContext, StateResult, shorten
 from treadle.core.task.memory import AgentMemory, HumanApprovalRequest, ToolResult
 from treadle.core.task.table import Event, State
@@ -45,6 +50,8 @@ def make_obligation(memory: AgentMemory, _: HandlerContext) -> AgentAction:
 def handle_event(memory: AgentMemory, event: Any, context: HandlerContext) -> StateResult:
     """Take a decision; the last one decides where to go."""
     pending = memory.pending_approval
+    if isinstance(event, CallAssessed) and pending is not None:
+        return memory, assess_call(memory, event, context, _STATE, pending.open)
     if not isinstance(event, ApprovalDecided) or pending is None:
         return memory, None
     decided = apply_decision(memory.executions, pending.open, event, context.settings)

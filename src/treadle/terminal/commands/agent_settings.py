@@ -110,7 +110,7 @@ async def _mode(chat: Chat, mode: str) -> None:
 
 async def _permissions(chat: Chat, _: str) -> None:
     sessions = chat.sessions
-    grants = () if sessions.session is None else sessions.session.grants
+    grants = () if sessions.session is None else sessions.session.driver.grants
     rows = [
         ("approval mode", f"{sessions.mode}: {_MODE_TEXTS.get(sessions.mode, 'as recorded')}"),
         ("sandbox", sessions.sandbox),
@@ -130,7 +130,7 @@ async def _permissions(chat: Chat, _: str) -> None:
     if picked is None or sessions.session is None:
         return
     grant = grants[int(picked)]
-    sessions.session.revoke(grant)
+    sessions.session.driver.revoke(grant)
     chat.notify(f"no longer allowed unasked: {_describe_grant(grant)}")
 
 
