@@ -25,7 +25,7 @@ Script = Callable[[str], str]
 TRAP = """
 [[replies]]
 text = "go"
-calls = [{{ tool = "bash", arguments = {{ command = "touch {mark}" }} }}]
+calls = [{{ tool = "bash", arguments = {{ access = "write", command = "touch {mark}" }} }}]
 
 [[replies]]
 text = "done"

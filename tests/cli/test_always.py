@@ -58,14 +58,14 @@ ROUND = """
 [[replies]]
 calls = [
   { tool = "write_file", arguments = { path = "x.sh", content = "echo one >> ran" } },
-  { tool = "bash", arguments = { command = "bash x.sh" } },
+  { tool = "bash", arguments = { access = "write", command = "bash x.sh" } },
 ]
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "bash x.sh" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "bash x.sh" } }]
 [[replies]]
 calls = [{ tool = "write_file", arguments = { path = "x.sh", content = "echo two >> ran" } }]
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "bash x.sh" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "bash x.sh" } }]
 [[replies]]
 text = "Done."
 """

@@ -22,7 +22,7 @@ BEGIN = {"turn": "-p", "task": "run"}
 COMMAND = """
 [[replies]]
 text = "I run it."
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "echo ran >> effects" } }]
 
 [[replies]]
 when = { step = 1, last = "not on a Friday" }
@@ -36,32 +36,33 @@ text = "You changed it."
 text = "It ran."
 """
 
+CHANGED = '{"command": "echo changed >> effects", "access": "write"}'
+
 TWO = """
 [[replies]]
 calls = [
-    { tool = "bash", id = "one", arguments = { command = "echo one >> effects" } },
-    { tool = "bash", id = "other", arguments = { command = "echo other >> effects" } },
-    { tool = "write_file", id = "third", arguments = { path = "new.txt", content = "new" } },
+  { tool = "bash", id = "one", arguments = { access = "write", command = "echo one >> effects" } },
+  { tool = "bash", id = "other", arguments = { access = "write", command = "echo b >> effects" } },
+  { tool = "write_file", id = "third", arguments = { path = "new.txt", content = "new" } },
 ]
 
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "echo later >> effects" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "echo later >> effects" } }]
 
 [[replies]]
 text = "Done."
 """
 
-
 KINDS = """
 [[replies]]
 calls = [
-    { tool = "bash", id = "status", arguments = { command = "git status --short" } },
-    { tool = "bash", id = "again", arguments = { command = "git status" } },
-    { tool = "bash", id = "other", arguments = { command = "echo other >> effects" } },
+  { tool = "bash", id = "status", arguments = { access = "write", command = "git status -bs" } },
+  { tool = "bash", id = "again", arguments = { access = "write", command = "git status" } },
+  { tool = "bash", id = "other", arguments = { access = "write", command = "echo b >> effects" } },
 ]
 
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "git status -s" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "git status -s" } }]
 
 [[replies]]
 text = "Done."
@@ -157,7 +158,7 @@ def test_a_command_needs_a_yes_in_auto_edit_and_the_thread_keeps_its_mode(
     [
         (["--yes"], "It ran.\n", "ran\n"),
         (["--no", "not on a Friday"], "Then not.\n", None),
-        (["--args", '{"command": "echo changed >> effects"}'], "You changed it.\n", "changed\n"),
+        (["--args", CHANGED], "You changed it.\n", "changed\n"),
     ],
 )
 def test_a_call_that_waits_is_answered_from_another_process(
@@ -191,7 +192,7 @@ def test_what_waits_is_shown_without_changing_anything(
     for words in ("its risk is high", "│ command: echo ran >> effects", f"{thread} --yes"):
         assert words in shown.stdout
     (question,) = json.loads(treadle("approve", thread, "--json").stdout)
-    assert json.loads(question["call"]["arguments_json"]) == {"command": "echo ran >> effects"}
+    assert json.loads(question["call"]["arguments_json"])["command"] == "echo ran >> effects"
     assert "waits for approval" in treadle("list").stdout
     assert shown.stdout in treadle("show", thread).stdout
     again = treadle("resume", thread)
@@ -226,13 +227,13 @@ def test_of_several_calls_one_can_be_answered_and_none_runs_before_all_are(
     assert done.returncode == 4, done.stderr
     assert "call other" not in done.stderr
     assert not (repository / "effects").exists()
-    done = treadle("approve", thread, "one", "--args", '{"command": "echo 1 >> effects"}')
+    done = treadle("approve", thread, "one", "--args", CHANGED)
     assert done.returncode == 4
     assert treadle("approve", thread, "--yes").returncode == 4  # the later command
-    assert (repository / "effects").read_text() == "1\n"
+    assert (repository / "effects").read_text() == "changed\n"
     assert (repository / "new.txt").read_text() == "new"
     assert treadle("approve", thread, "--yes").stdout == "Done.\n"
-    assert (repository / "effects").read_text() == "1\nlater\n"
+    assert (repository / "effects").read_text() == "changed\nlater\n"
 
 
 def test_an_answer_that_would_be_used_up_for_nothing_is_refused(
@@ -266,7 +267,7 @@ def test_always_allows_the_kinds_of_a_call_for_the_rest_of_the_thread_until_it_i
     (grant,) = json.loads(treadle("approve", thread, "--grants", "--json").stdout)
     assert (grant["tool_name"], grant["kind"]) == ("bash", "git status")
     assert treadle("approve", thread, "--yes").stdout == "Done.\n", "the later one is granted"
-    assert (repository / "effects").read_text() == "other\n"
+    assert (repository / "effects").read_text() == "b\n"
     assert "a person allowed bash: git status for good" in treadle("show", thread).stdout
     refused = treadle("approve", thread, "--revoke", "git log")
     assert refused.returncode == 2
@@ -397,7 +398,7 @@ def terminal(repository: Path, environment: dict[str, str], *arguments: str) -> 
     [
         ("y\r", "It ran.", "ran\n"),
         ("n\rnot on a Friday\r", "Then not.", None),
-        ('e\r{"command": "echo changed >> effects"}\r', "You changed it.", "changed\n"),
+        (f"e\r{CHANGED}\r", "You changed it.", "changed\n"),
     ],
 )
 def test_in_a_terminal_a_person_is_asked(

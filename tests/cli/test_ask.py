@@ -37,7 +37,9 @@ ANSWERED = """
 [[replies]]
 when.step = 0
 text = "I run it."
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects; cat fifo # \\u001b" } }]
+[[replies.calls]]
+tool = "bash"
+arguments = { access = "write", command = "echo ran >> effects; cat fifo # \\u001b" }
 
 [[replies]]
 when = { step = 1, last = "did not succeed" }

@@ -23,12 +23,14 @@ Script = Callable[[str], str]
 
 FIFO = """
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "echo half > half.txt; cat fifo" } }]
+[[replies.calls]]
+tool = "bash"
+arguments = { access = "write", command = "echo half > half.txt; cat fifo" }
 """
 
 
 def reply(command: str) -> str:
-    call = f"tool = 'bash'\narguments = {{command = '''{command}'''}}\n"
+    call = f"tool = 'bash'\narguments = {{access = 'write', command = '''{command}'''}}\n"
     return f"[[replies]]\n[[replies.calls]]\n{call}[[replies]]\ntext = 'Done.'\n"
 
 

@@ -143,7 +143,8 @@ def test_no_command_lets_the_name_of_a_file_steer_the_terminal(
 ) -> None:
     (repository / "calc.py").write_text("mine\n")
     command = r"echo 1 >> calc.py; echo 1 > $(printf 'x\033]0;owned\007\342\200\256gnp')"
-    reply = f"[[replies.calls]]\ntool = 'bash'\narguments = {{command = {json.dumps(command)}}}"
+    arguments = f"{{access = 'write', command = {json.dumps(command)}}}"
+    reply = f"[[replies.calls]]\ntool = 'bash'\narguments = {arguments}"
     model = script(f"[[replies]]\n{reply}\n[[replies]]\ntext = 'Done.'\n")
     check(treadle("-p", "go", "-m", model, "--approval-mode", "auto"))
     (thread,) = [word for word in treadle("list").stdout.split() if word.startswith("T-")]

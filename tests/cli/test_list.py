@@ -207,7 +207,7 @@ def test_a_moment_of_records_means_itself() -> None:
 
 
 def test_what_waits_for_a_yes_is_unfinished_too(treadle: Run, script: Callable[[str], str]) -> None:
-    call = 'calls = [{ tool = "bash", arguments = { command = "true" } }]'
+    call = 'calls = [{ tool = "bash", arguments = { access = "write", command = "true" } }]'
     treadle("-p", "go", "-m", script(f"[[replies]]\n{call}\n"), "--approval-mode", "ask")
     for state in ("unfinished", "waiting", "Waiting for approval"):
         assert len(treadle("list", "--state", state).stdout.splitlines()) == 1, state

@@ -30,7 +30,7 @@ git --version
 """
 REPLIES: Final = """
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = '''%s''' } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = '''%s''' } }]
 [[replies]]
 calls = [
   { tool = "search_files", arguments = { pattern = "add" } },
@@ -38,7 +38,7 @@ calls = [
   { tool = "write_file", arguments = { path = ".venv/bin/git", content = "#!/bin/false" } },
 ]
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "git status; git add -A" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "git status; git add -A" } }]
 [[replies]]
 text = "Done."
 """
@@ -145,7 +145,8 @@ def test_commands_cannot_change_the_environment_that_treadle_runs_from(
         'tools/env/bin/python -c \'open("written", "w")\'',
     )
     calls = "".join(
-        f"[[replies]]\ncalls = [{{ tool = 'bash', arguments = {{ command = '''{one}''' }} }}]\n"
+        "[[replies]]\n[[replies.calls]]\ntool = 'bash'\n"
+        f"arguments = {{ access = 'write', command = '''{one}''' }}\n"
         for one in commands
     )
     calls += (

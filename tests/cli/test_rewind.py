@@ -28,7 +28,8 @@ FIRST = """
 text = "First."
 [[replies.calls]]
 tool = "bash"
-arguments = {command = "echo one >> calc.py; echo one > made.txt; echo one > kept.log"}
+arguments.command = "echo one >> calc.py; echo one > made.txt; echo one > kept.log"
+arguments.access = "write"
 [[replies]]
 text = "Done one."
 """
@@ -38,7 +39,8 @@ SECOND = """
 text = "Second."
 [[replies.calls]]
 tool = "bash"
-arguments = {command = "echo two >> calc.py; rm made.txt; mkdir sub; printf 'x\\\\r' > sub/x"}
+arguments.command = "echo two >> calc.py; rm made.txt; mkdir sub; printf 'x\\\\r' > sub/x"
+arguments.access = "write"
 [[replies]]
 text = "Done two."
 """
@@ -243,7 +245,8 @@ def test_work_that_was_cut_short_is_given_up_and_its_files_need_a_word(
     os.mkfifo(pipe)
     model = script(
         '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
-        f'arguments = {{command = "echo half > made.txt; echo > {pipe}; sleep 600"}}\n'
+        f'arguments.command = "echo half > made.txt; echo > {pipe}; sleep 600"\n'
+        'arguments.access = "write"\n'
     )
     arguments = ("-p", "go", "-m", model, "--approval-mode", "auto", "--sandbox", "off")
     process = subprocess.Popen(
@@ -328,7 +331,7 @@ def test_what_a_command_only_uncovered_is_neither_shown_nor_removed(
     command = ": > .git/info/exclude; rm -rf vendor/lib/.git; echo made > made.txt"
     model = script(
         '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
-        f'arguments = {{command = "{command}"}}\n[[replies]]\ntext = "Done."\n'
+        f'arguments = {{access = "write", command = "{command}"}}\n[[replies]]\ntext = "Done."\n'
     )
     ran = treadle("-p", "go", "-m", model, "--approval-mode", "auto", "--no-commit")
     assert ran.returncode == 0, ran.stderr
@@ -350,7 +353,7 @@ def test_a_round_whose_files_were_not_kept_is_told_and_needs_a_word(
     )
     model = script(
         '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
-        f'arguments = {{command = "{command}"}}\n[[replies]]\ntext = "Done."\n'
+        f'arguments = {{access = "write", command = "{command}"}}\n[[replies]]\ntext = "Done."\n'
     )
     ran = treadle("-p", "go", "-m", model, "--approval-mode", "auto", "--no-commit")
     assert ran.returncode == 0, ran.stderr
@@ -391,7 +394,7 @@ def test_a_file_with_a_known_secret_is_in_no_state_and_left_alone(
     (repository / "mine.txt").write_text(f"{secret} is mine\n")
     model = script(
         '[[replies]]\n[[replies.calls]]\ntool = "bash"\n'
-        'arguments = {command = "cat mine.txt > k; echo > made.txt"}\n'
+        'arguments = {access = "write", command = "cat mine.txt > k; echo > made.txt"}\n'
         '[[replies]]\ntext = "Done."\n'
     )
     more = {"ANTHROPIC_API_KEY": secret}

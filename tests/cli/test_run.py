@@ -322,7 +322,7 @@ tool = "edit_file"
 arguments = { path = "calc.py", old_text = "a - b", new_text = "a + b" }
 
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "touch made" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "touch made" } }]
 
 [[replies]]
 text = "This is my plan."
@@ -353,7 +353,7 @@ def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_pref
 
 NETWORK = """
 [[replies]]
-calls = [{ tool = "bash", arguments = { command = "true", network = true } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "true", network = true } }]
 
 [[replies]]
 when = { tool = "bash", last = "no network here" }

@@ -22,6 +22,7 @@ calls = [
     { old_str = "a - b", new_str = "a + b" },
   ] },
   { tool = "bash", arguments = { command = "touch touched; cat calc.py" } },
+  { tool = "bash", arguments = { access = "write", command = "touch touched" } },
 ]
 [[replies]]
 text = "Done."
@@ -43,8 +44,11 @@ def test_with_read_only_nothing_changes_files_but_commands_still_run(
     shown = treadle("show", line["id"]).stdout
     assert "return a - b" in shown
     assert "Read-only file system" in shown or "Permission denied" in shown
+    assert "commands can change nothing here" in shown
+    assert 'call bash again with access="write"' not in shown
     done = treadle(*arguments)
     assert "read-only" not in done.stderr
+    assert (repository / "touched").exists()
     assert (repository / "written").read_text() == "x"
 
 
@@ -64,7 +68,7 @@ calls = [
 calls = [
   { tool = "write_file", arguments = { path = ".bashrc", content = "evil" } },
   { tool = "write_file", arguments = { path = "plain.txt", content = "x" } },
-  { tool = "bash", arguments = { command = "cat .bash_history" } },
+  { tool = "bash", arguments = { access = "write", command = "cat .bash_history" } },
 ]
 [[replies]]
 text = "Done."

@@ -23,7 +23,9 @@ SLOW = """
 [[replies]]
 when.step = 0
 text = "I run it."
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects; cat fifo" } }]
+[[replies.calls]]
+tool = "bash"
+arguments = { access = "write", command = "echo ran >> effects; cat fifo" }
 
 [[replies]]
 when = { step = 1, last = "Uncertain" }

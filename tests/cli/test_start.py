@@ -23,7 +23,7 @@ ECHO = '[[replies]]\ntext = "Yes."\n'
 ASK = """
 [[replies]]
 when.step = 0
-calls = [{ tool = "bash", arguments = { command = "true" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "true" } }]
 
 [[replies]]
 text = "It ran."

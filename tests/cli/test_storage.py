@@ -27,7 +27,9 @@ Script = Callable[[str], str]
 LONG = """
 [[replies]]
 when.step = 0
-calls = [{ tool = "bash", arguments = { command = "seq 1 20000; echo new > made.txt" } }]
+[[replies.calls]]
+tool = "bash"
+arguments = { access = "write", command = "seq 1 20000; echo new > made.txt" }
 
 [[replies]]
 text = "Counted."

@@ -388,7 +388,9 @@ def test_a_sub_agent_is_told_apart_and_goes_on_with_its_parent_only(
 SLOW = """
 [[replies]]
 when.step = 0
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects; cat fifo" } }]
+[[replies.calls]]
+tool = "bash"
+arguments = { access = "write", command = "echo ran >> effects; cat fifo" }
 
 [[replies]]
 when = { step = 1, last = "Uncertain" }

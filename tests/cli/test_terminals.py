@@ -90,7 +90,8 @@ def test_a_diff_without_colours_still_steers_no_terminal(
     seen: Seen, treadle: Run, script: Callable[[str], str]
 ) -> None:
     command = "printf '\\\\033[2Jclear\\\\n' > x"
-    call = f'[[replies.calls]]\ntool = "bash"\narguments = {{ command = "{command}" }}\n'
+    arguments = f'{{ access = "write", command = "{command}" }}'
+    call = f'[[replies.calls]]\ntool = "bash"\narguments = {arguments}\n'
     model = script(f'[[replies]]\n{call}[[replies]]\ntext = "Done."\n')
     treadle("-p", "go", "-m", model, "--approval-mode", "auto")
     made = json.loads(treadle("list", "--json").stdout)[0]["id"]

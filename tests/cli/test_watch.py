@@ -263,7 +263,8 @@ def test_the_last_words_of_a_killed_process_are_shown_to_nobody_who_comes_later(
 
 
 def test_a_thread_that_waits_for_a_yes_says_how_to_give_it(treadle: Run, script: Script) -> None:
-    ask = '[[replies]]\ncalls = [{ tool = "bash", arguments = { command = "true" } }]\n'
+    call = '{ tool = "bash", arguments = { access = "write", command = "true" } }'
+    ask = f"[[replies]]\ncalls = [{call}]\n"
     first = treadle("-p", "go", "-m", script(ask), "--approval-mode", "ask")
     assert first.returncode == 4
     thread = json.loads(treadle("list", "--json").stdout)[0]["id"]

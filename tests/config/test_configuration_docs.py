@@ -23,7 +23,7 @@ from treadle.config.settings import (
 )
 from treadle.core.approval import make_question
 from treadle.core.messages import ToolCall
-from treadle.core.tools import EffectClass
+from treadle.core.tools import EffectClass, RiskLevel
 from treadle.errors import ConfigError
 from treadle.models.catalog import read_defaults
 from treadle.tools.builtin import builtin_tools
@@ -88,6 +88,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "sync": f'`"{settings.sync}"`',
         "sandbox": f'`"{settings.sandbox}"`',
         "network": f'`"{settings.network}"`',
+        "read": f'`"{settings.read}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
 
@@ -102,7 +103,9 @@ def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> 
         for tool in (one.definition for one in builtin_tools()):
             reads = tool.effect is EffectClass.READ
             kind = "read" if reads else "bash" if tool.name == "bash" else "edit"
-            asks = make_question(APPROVAL_MODES[name], call, tool.risk, tool.risk) is not None
+            # Of a command the page says what becomes of one that writes.
+            risk = RiskLevel.HIGH if kind == "bash" else tool.risk
+            asks = make_question(APPROVAL_MODES[name], call, tool.risk, risk) is not None
             is_offered = reads or name != "plan"
             does = "asks first" if asks else "runs"
             assert told[kind] == (does if is_offered else "is refused"), (name, tool.name)

@@ -76,6 +76,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_SYNC": "manual",
         "TREADLE_SANDBOX": "off",
         "TREADLE_NETWORK": "on",
+        "TREADLE_READ": "ask",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
@@ -91,6 +92,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         {"default": "a:b"},
         sandbox="off",
         network="on",
+        read="ask",
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

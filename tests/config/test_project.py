@@ -214,6 +214,7 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
         ("auto_commit = true\n", 1, "may not set auto_commit = true"),
         ('sandbox = "read-only"\n', 1, "may not set sandbox"),
         ('network = "off"\n', 1, "may not set network"),
+        ('read = "ask"\n', 1, "may not set read"),
         ('sandbox_writable = ["/"]\n', 1, "may not set sandbox_writable"),
         ('sandbox_readable = ["/"]\n', 1, "may not set sandbox_readable"),
         ('sync = "auto"\n', 1, 'may not set sync = "auto"'),

@@ -166,7 +166,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
     desk.write_user(
         'approval_mode = "auto"\nauto_commit = false\nmax_steps = 7\nmax_tokens = 8\n'
         'temperature = 1\nreasoning = "low"\nlocal_only = true\n'
-        'sync = "manual"\nsandbox = "off"\nnetwork = "on"\n'
+        'sync = "manual"\nsandbox = "off"\nnetwork = "on"\nread = "ask"\n'
         'sandbox_writable = ["/a"]\nsandbox_readable = ["~/b"]\n'
         '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
         '[aliases]\nfast = "local:a:b"\n'
@@ -189,6 +189,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         {"default": "fast", "any kind": "local:b"},
         sandbox="off",
         network="on",
+        read="ask",
         sandbox_writable=("/a",),
         sandbox_readable=("~/b",),
     )

@@ -57,7 +57,7 @@ async def execute(world: World, box: Sandbox, command: str, **arguments: object)
     """Run a command by the tool."""
     assert is_inside()
     registry = Registry(builtin_tools(), workspace=world.workspace, sandbox=box)
-    asked = {"command": command, "timeout_s": TIMEOUT_S, **arguments}
+    asked = {"command": command, "access": "write", "timeout_s": TIMEOUT_S, **arguments}
     call = ToolCall(f"call-{next(_ids)}", "bash", json.dumps(asked))
     return await registry.execute(call, key=call.id, progress=lambda progress: None)
 

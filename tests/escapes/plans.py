@@ -22,7 +22,7 @@ def make_plans(world: World) -> list[Plan]:
 
 
 def _bash(command: str) -> Plan:
-    return "bash", {"command": f". ./places; {command}", "timeout_s": 5}
+    return "bash", {"command": f". ./places; {command}", "access": "write", "timeout_s": 5}
 
 
 def _reads(world: World) -> list[Plan]:

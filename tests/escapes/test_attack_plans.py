@@ -64,7 +64,7 @@ def test_no_plan_of_a_hostile_model_reaches_anything(world: World, tmp_path: Pat
     plans = make_plans(world)
     assert len(plans) >= 200
     plans.append(
-        ("bash", {"command": ". ./places && touch ran"})
+        ("bash", {"command": ". ./places && touch ran", "access": "write"})
     )  # none has stopped those behind it
     before = world.snapshot()
     model = script(tmp_path, plans)
@@ -109,7 +109,14 @@ def test_a_command_that_wants_the_network_has_none_unless_a_person_says_so(
     world: World, tmp_path: Path
 ) -> None:
     world.tell_places("")
-    plan = ("bash", {"command": '. ./places; echo x > "/dev/tcp/127.0.0.1/$TCP"', "network": True})
+    plan = (
+        "bash",
+        {
+            "command": '. ./places; echo x > "/dev/tcp/127.0.0.1/$TCP"',
+            "network": True,
+            "access": "write",
+        },
+    )
     model = script(tmp_path, [plan])
     auto = ("-p", "go", "-m", model, "--approval-mode", "auto")
     done = treadle(world, tmp_path, *auto)  # nobody is there: it is refused, and the run goes on

@@ -51,7 +51,7 @@ def on_machine(
     mode: str = "auto",
 ) -> subprocess.CompletedProcess[str]:
     """`treadle -p` with a model that wants `touch ran`, on a machine that lacks something."""
-    model = script(tmp_path, [("bash", {"command": "touch ran"})])
+    model = script(tmp_path, [("bash", {"command": "touch ran", "access": "write"})])
     environment = {
         **world.environment(is_loader_noted=False),
         "TREADLE_HOME": str(tmp_path / "home"),

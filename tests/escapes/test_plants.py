@@ -127,7 +127,9 @@ def a_place(
 
 
 async def execute(registry: Registry, command: str, on: asyncio.Event | None = None) -> str:
-    call = ToolCall("c", "bash", json.dumps({"command": command, "timeout_s": TIMEOUT_S}))
+    call = ToolCall(
+        "c", "bash", json.dumps({"command": command, "access": "write", "timeout_s": TIMEOUT_S})
+    )
 
     def hear(progress: ToolProgress) -> None:
         if on is not None:

@@ -11,7 +11,7 @@ from lab.shim import MODES, Arming
 ANSWER = """
 [[replies]]
 text = "I look first."
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "echo ran >> effects" } }]
 
 [[replies]]
 text = "It is done."

@@ -33,7 +33,7 @@ RUNS = """
 text = "I run something."
 [[replies.calls]]
 tool = "bash"
-arguments = { command = "echo c > c.txt; ARMED git add c.txt" }
+arguments = { access = "write", command = "echo c > c.txt; ARMED git add c.txt" }
 """
 DONE = """
 [[replies]]

@@ -21,7 +21,7 @@ text = "I write."
 calls = [
   { tool = "write_file", arguments = { path = "a.txt", content = "changed\\n" } },
   { tool = "write_file", arguments = { path = "new/b.txt", content = "new\\n" } },
-  { tool = "bash", arguments = { command = "rm gone.txt" } },
+  { tool = "bash", arguments = { access = "write", command = "rm gone.txt" } },
 ]
 
 [[replies]]

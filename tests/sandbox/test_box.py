@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from runtime.clock import use_up
-from treadle.core.approval import AlwaysAsk, Scope
+from treadle.core.approval import NeverAsk
 from treadle.core.config import AgentConfig
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, RiskLevel, ToolErrorKind, ToolExecutionOutcome
@@ -58,7 +58,7 @@ def tools(ws: Path, backend: str, policy: Policy | None = None) -> Registry:
 
 
 async def run(registry: Registry, command: str, **more: object) -> Outcome:
-    call = ToolCall("c", "bash", json.dumps({"command": command, **more}))
+    call = ToolCall("c", "bash", json.dumps({"command": command, "access": "write", **more}))
     return await registry.execute(call, key="c", progress=lambda report: None)
 
 
@@ -145,7 +145,10 @@ async def test_hidden_paths_cannot_be_read_wherever_they_are(home: Path) -> None
 
 async def test_read_only_leaves_the_workspace_alone(home: Path, backend: str) -> None:
     registry = tools(home / "ws", backend, Policy(Level.READ_ONLY))
-    assert "[exit code 1]" in await shown(registry, "touch new")
+    assert "[exit code 1]" in await shown(registry, "touch new", access="read")
+    outcome = await run(registry, "touch new")
+    assert isinstance(outcome, ToolExecutionOutcome.Error)
+    assert 'sandbox = "workspace-write"' in outcome.error.message
     assert not (home / "ws/new").exists()
 
 
@@ -392,7 +395,7 @@ async def test_who_is_stopped_hears_it_first(
 ) -> None:
     monkeypatch.setattr(process, "TERM_S", 60.0)
     command = "trap 'echo bye; exit' TERM; echo on; sleep 1000 & wait"
-    call = ToolCall("c", "bash", json.dumps({"command": command}))
+    call = ToolCall("c", "bash", json.dumps({"command": command, "access": "write"}))
     reported = asyncio.Event()
     registry = tools(home / "ws", backend)
     task = asyncio.ensure_future(
@@ -408,27 +411,30 @@ async def test_who_is_stopped_hears_it_first(
     assert outcome.error.output == "on\nbye\n"
 
 
-def test_without_a_backend_nobody_is_asked_in_vain(home: Path) -> None:
+def test_without_a_backend_a_person_is_asked_if_there_is_one(home: Path) -> None:
     ws = home / "ws"
     standing = Sandbox(Policy(), ws, backends=()).standing()
     assert not standing.is_confined
     assert standing.confined.startswith("no sandbox")
     for words in ("treadle doctor", "bubblewrap", "--sandbox off", 'sandbox = "off"'):
         assert words in standing.refused
-    free = Sandbox(Policy(), ws, backends=())
-    registry = Registry(builtin_tools(), workspace=ws, sandbox=free)
-    call = ToolCall("c", "bash", '{"command": "touch ran"}')
-    scope = registry.scope_of(call)
-    assert scope is not None
-    assert scope.refused == standing.refused
-    config = AgentConfig(approval=AlwaysAsk(), tools=registry.definitions())
-    assert config.make_question(call, registry.risk_of(call), scope) is None
-    assert config.make_question(call, registry.risk_of(call), Scope()) is not None
+    for may_ask in (True, False):
+        free = Sandbox(Policy(may_ask=may_ask), ws, backends=())
+        registry = Registry(builtin_tools(), workspace=ws, sandbox=free)
+        call = ToolCall("c", "bash", '{"command": "touch ran", "access": "write"}')
+        scope = registry.scope_of(call)
+        assert scope is not None
+        assert scope.refused == ("" if may_ask else standing.refused)
+        config = AgentConfig(approval=NeverAsk(), tools=registry.definitions())
+        asked = config.make_question(call, registry.risk_of(call), scope)
+        assert (asked is not None) == may_ask
+        if asked is not None:
+            assert "nothing can hold commands here" in asked.reasons[0]
 
 
-async def test_what_nothing_can_hold_does_not_run_even_if_nobody_asks(home: Path) -> None:
+async def test_what_nothing_can_hold_does_not_run_where_nobody_can_be_asked(home: Path) -> None:
     ws = home / "ws"
-    free = Sandbox(Policy(), ws, backends=())
+    free = Sandbox(Policy(may_ask=False), ws, backends=())
     outcome = await run(Registry(builtin_tools(), workspace=ws, sandbox=free), "touch ran")
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.REJECTED
@@ -466,7 +472,7 @@ async def test_paths_of_the_workspace_do_not_alarm_and_those_beside_it_do(home: 
         (f"cat {home}/ws/sub/a.py", False),
         (f"cat {home}/ws/../other", True),
     ):
-        call = ToolCall("c", "bash", json.dumps({"command": command}))
+        call = ToolCall("c", "bash", json.dumps({"command": command, "access": "write"}))
         scope = registry.scope_of(call)
         assert scope is not None
         assert bool(scope.reasons) is is_alarming, command

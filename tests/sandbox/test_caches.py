@@ -70,7 +70,7 @@ def tools(home: Path, backend: str, name: str = "ws", **more: object) -> Registr
 
 
 async def shown(registry: Registry, command: str, **more: object) -> str:
-    call = ToolCall("c", "bash", json.dumps({"command": command, **more}))
+    call = ToolCall("c", "bash", json.dumps({"command": command, "access": "write", **more}))
     outcome = await registry.execute(call, key="c", progress=lambda report: None)
     assert isinstance(outcome, ToolExecutionOutcome.Success), outcome
     return outcome.output
@@ -98,9 +98,13 @@ async def test_what_a_command_keeps_there_the_next_one_finds_and_nobody_else(
     new = set(after) - set(before)
     assert all(name.startswith(f"{home}/.cache/treadle/commands/") for name in new)
     # Without a place for caches, or where nothing lasts, there is none.
-    for more in ({"caches": ""}, {"level": Level.READ_ONLY}):
-        said = await shown(tools(home, backend, **more), "echo $PIP_CACHE_DIR-$GOMODCACHE-")
-        assert said == "--\n[exit code 0]"
+    said = await shown(tools(home, backend, caches=""), "echo $PIP_CACHE_DIR-$GOMODCACHE-")
+    assert said == "--\n[exit code 0]"
+    reading = tools(home, backend, level=Level.READ_ONLY)
+    command = 'echo x > "$CARGO_HOME/new"; echo y > "$PIP_CACHE_DIR"; cat "$CARGO_HOME/new"'
+    said = await shown(reading, command, access="read")
+    assert "kept" in said
+    assert files_of(home) == after
 
 
 async def test_what_the_person_has_fetched_is_found_and_not_written(

@@ -129,7 +129,7 @@ def tools(ws: Path, backend: str, policy: Policy | None = None) -> Registry:
 
 
 def call_of(command: str) -> ToolCall:
-    return ToolCall("c", "bash", json.dumps({"command": command}))
+    return ToolCall("c", "bash", json.dumps({"command": command, "access": "write"}))
 
 
 def scope_of(registry: Registry, command: str) -> Scope:
@@ -217,9 +217,10 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_what_to_do(
     assert not is_refused_by_policy(call_of(command), config)
     planned = AgentConfig("m", tools=definitions, approval=OnlyRead())
     assert is_refused_by_policy(call_of(command), planned)
-    for level in (Level.OFF, Level.READ_ONLY):
+    for level, why in ((Level.OFF, ""), (Level.READ_ONLY, 'the sandbox is "read-only"')):
         free = tools(repository, backend, Policy(level=level, may_ask=False))
-        assert not scope_of(free, command).refused
+        assert why in scope_of(free, command).refused
+        assert bool(why) == bool(scope_of(free, command).refused)
         assert not scope_of(free, command).must_ask
 
 

@@ -196,7 +196,8 @@ async def test_commands_see_and_change_no_more_than_file_tools(home: Path, backe
     (home / ".bashrc").write_text("true\n")
     (home / ".config" / "autostart").mkdir()
     hidden = tuple(str(home / "own" / name) for name in ("data", "state", "config"))
-    sandbox = Sandbox(Policy(hidden=hidden), home, backends=(backend,))
+    policy = Policy(hidden=hidden, may_ask=False)
+    sandbox = Sandbox(policy, home, backends=(backend,))
     tools = Registry(builtin_tools(), workspace=home, sandbox=sandbox)
     told = text_of(await execute(tools, "bash", command="cat " + " ".join((*FILES, *OWN))))
     assert CANARY not in told
@@ -205,6 +206,8 @@ async def test_commands_see_and_change_no_more_than_file_tools(home: Path, backe
         "own/config/config.toml; rm -rf .ssh own; echo ok > project/out"
     )
     await execute(tools, "bash", command=attack)
+    assert not (home / "project" / "out").exists()
+    await execute(tools, "bash", command=attack, access="write")
     assert (home / ".bashrc").read_text() == "true\n"
     assert list((home / ".config" / "autostart").iterdir()) == []
     assert {(home / name).read_text() for name in (*FILES, *OWN)} == {f"{CANARY}\n"}
@@ -219,12 +222,14 @@ async def test_a_folder_besides_the_workspace_hides_the_same(home: Path, backend
     names = " ".join(str(home / name) for name in (*FILES, *OWN, "own/plain"))
     for policy, is_seen in (
         (Policy(hidden=hidden, readable=(str(home / "own"),)), True),
-        (Policy(hidden=hidden, writable=("~",)), backend == "bubblewrap"),
+        (Policy(hidden=hidden, writable=("~",), may_ask=False), backend == "bubblewrap"),
     ):
         sandbox = Sandbox(policy, home / "project", backends=(backend,))
         tools = Registry(builtin_tools(), workspace=home / "project", sandbox=sandbox)
-        told = text_of(await execute(tools, "bash", command=f"cat {names}"))
-        assert (CANARY in told, "plain\n" in told) == (False, is_seen), policy
+        for access, is_told in (("read", True), ("write", is_seen)):
+            call = {"command": f"cat {names}", "access": access}
+            told = text_of(await execute(tools, "bash", **call))
+            assert (CANARY in told, "plain\n" in told) == (False, is_told), policy
 
 
 def test_the_table_names_each_place_once() -> None:
@@ -264,11 +269,17 @@ async def test_what_variables_name_is_hidden_wherever_it_lies(
         monkeypatch.setenv("LESSHISTFILE", "/dev/null")
         (top / "keys/plain").write_text("plain\n")
         for readable, is_seen in (((), False), ((str(top / "keys"),), True)):
-            sandbox = Sandbox(Policy(readable=readable), workspace, backends=(backend,))
+            sandbox = Sandbox(
+                Policy(readable=readable, may_ask=False), workspace, backends=(backend,)
+            )
             tools = Registry(builtin_tools(), workspace=workspace, sandbox=sandbox)
-            told = text_of(await execute(tools, "bash", command=f"cd {top}; cat {names}"))
-            is_refused = is_inside and not is_seen and backend == "landlock"
-            assert (CANARY in told, "plain\n" in told) == (is_seen, not is_refused), told
+            for access in ("read", "write"):
+                call = {"command": f"cd {top}; cat {names}", "access": access}
+                told = text_of(await execute(tools, "bash", **call))
+                is_refused = (
+                    is_inside and not is_seen and (access, backend) == ("write", "landlock")
+                )
+                assert (CANARY in told, "plain\n" in told) == (is_seen, not is_refused), told
             if is_inside:
                 read = [await execute(tools, "read_file", path=name) for name in NAMED.values()]
                 assert {CANARY in text_of(one) for one in read} == {is_seen}

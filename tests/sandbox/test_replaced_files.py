@@ -42,7 +42,7 @@ def repository(folder: Path) -> Path:
 async def held_while(ws: Path, command: str) -> str:
     """What a command says that waits, beginning with `up`, until `go` is read."""
     box = Sandbox(Policy(), ws, backends=("bubblewrap",))
-    call = ToolCall("c", "bash", json.dumps({"command": command}))
+    call = ToolCall("c", "bash", json.dumps({"command": command, "access": "write"}))
     registry = Registry(builtin_tools(), workspace=ws, sandbox=box)
     outcome = await registry.execute(call, key="c", progress=lambda _: None)
     assert isinstance(outcome, ToolExecutionOutcome.Success), outcome

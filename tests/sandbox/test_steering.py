@@ -47,7 +47,7 @@ def git(folder: Path, *arguments: str) -> None:
 async def shown(ws: Path, backend: str, command: str, policy: Policy | None = None) -> str:
     sandbox = Sandbox(policy or Policy(), ws, backends=(backend,))
     registry = Registry(builtin_tools(), workspace=ws, sandbox=sandbox)
-    call = ToolCall("c", "bash", json.dumps({"command": command}))
+    call = ToolCall("c", "bash", json.dumps({"command": command, "access": "write"}))
     outcome = await registry.execute(call, key="c", progress=lambda report: None)
     assert isinstance(outcome, ToolExecutionOutcome.Success), outcome
     return outcome.output

@@ -30,7 +30,7 @@ SCRIPT: Final = """
 text = "canary-answer-%(name)s"
 [[replies.calls]]
 tool = "bash"
-arguments = { command = "echo canary-output-%(name)s | tee canary-path-%(name)s" }
+arguments = { access = "write", command = "echo canary-output-%(name)s | tee canary-path-%(name)s" }
 
 [[replies]]
 text = "canary-last-%(name)s"

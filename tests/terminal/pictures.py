@@ -56,7 +56,7 @@ SCRIPT: Final = r'''
 [[replies]]
 when = { user = "^fix", step = 0 }
 text = "I run the tests first."
-calls = [{ tool = "bash", arguments = { command = "python3 -m unittest" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "python3 -m unittest" } }]
 
 [[replies]]
 when = { user = "^fix", step = 1 }
@@ -67,7 +67,7 @@ arguments.edits = [{ old_str = "return a - b", new_str = "return a + b" }]
 
 [[replies]]
 when = { user = "^fix", step = 2 }
-calls = [{ tool = "bash", arguments = { command = "python3 -m unittest" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "python3 -m unittest" } }]
 
 [[replies]]
 when.user = "^fix"
@@ -88,11 +88,12 @@ text = "The branch has changed upstream; I overwrite it."
 [[replies.calls]]
 tool = "bash"
 arguments.command = "git add -A && git commit -qm 'fix: add' && git push --force origin main"
+arguments.access = "write"
 
 [[replies]]
 when = { user = "^how", step = 0 }
 text = "I measure it."
-calls = [{ tool = "bash", arguments = { command = "python3 measure.py" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "python3 measure.py" } }]
 
 [[replies]]
 text = "fix: add instead of subtracting"

@@ -20,7 +20,7 @@ text = "fix: add instead of subtracting"
 [[replies]]
 when = { user = "^run", step = 0 }
 text = "I run it."
-calls = [{ tool = "bash", arguments = { command = "echo ran >> effects" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "echo ran >> effects" } }]
 
 [[replies]]
 when = { user = "^run", last = "rejected|ended by|denied|no:" }
@@ -32,7 +32,7 @@ text = "It ran."
 
 [[replies]]
 when = { user = "^make", step = 0 }
-calls = [{ tool = "bash", arguments = { command = "touch made" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "touch made" } }]
 
 [[replies]]
 when.user = "^make"
@@ -52,7 +52,7 @@ text = "It adds now."
 [[replies]]
 when = { user = "^wait", step = 0 }
 text = "I wait."
-calls = [{ tool = "bash", arguments = { command = "cat fifo" } }]
+calls = [{ tool = "bash", arguments = { access = "write", command = "cat fifo" } }]
 
 [[replies]]
 when.user = "steered"

@@ -26,7 +26,8 @@ def says(model: str) -> Path:
 
 
 def calling(says: Path, command: str) -> None:
-    reply = {"when": {"step": 0}, "calls": [{"tool": "bash", "arguments": {"command": command}}]}
+    asked = {"command": command, "access": "write"}
+    reply = {"when": {"step": 0}, "calls": [{"tool": "bash", "arguments": asked}]}
     call = json.dumps(reply["calls"]).replace('": ', '" = ')
     says.write_text(
         f'[[replies]]\nwhen.step = 0\ncalls = {call}\n\n[[replies]]\ntext = "It ran."\n'

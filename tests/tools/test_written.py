@@ -270,7 +270,7 @@ def test_a_yes_to_a_command_is_bound_to_folder_environment_and_sandbox(
     def ground(where: Path, sandbox: Policy | None, **rest: object) -> str:
         box = None if sandbox is None else Sandbox(sandbox, where)
         registry = Registry(builtin_tools(), workspace=where, sandbox=box)
-        arguments = json.dumps({"command": "ls", **rest})
+        arguments = json.dumps({"command": "ls", "access": "write", **rest})
         scope = registry.scope_of(ToolCall("a", "bash", arguments))
         assert scope is not None
         return scope.ground

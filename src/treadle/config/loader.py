@@ -58,6 +58,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_SYNC": (("sync",), str),
         "TREADLE_SANDBOX": (("sandbox",), str),
         "TREADLE_NETWORK": (("network",), str),
+        "TREADLE_READ": (("read",), str),
     }
 )
 """What each variable sets, and how its text is read."""

@@ -168,7 +168,7 @@ def find_project_faults(
         if tables.get(key) == value:
             shown = json.dumps(value)
             yield (key,), f"a project's file may not set {key} = {shown}: {why}"
-    for key in ("sandbox", "network", "sandbox_writable", "sandbox_readable"):
+    for key in ("sandbox", "network", "read", "sandbox_writable", "sandbox_readable"):
         if key in tables:
             why = "what holds its commands is for its user to say"
             yield (key,), f"a project's file may not set {key}: {why}"

@@ -30,6 +30,8 @@ SandboxLevel: TypeAlias = Literal["read-only", "workspace-write", "off"]
 """What of the file system a command may change; `sandbox/policy.py` says what each means."""
 NetworkMode: TypeAlias = Literal["off", "ask", "on"]
 """Whether a command reaches the network."""
+ReadMode: TypeAlias = Literal["allow", "ask"]
+"""Whether a command that only reads is asked about like one that writes."""
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
@@ -81,6 +83,7 @@ class Settings(Struct, frozen=True):
     hooks: Mapping[str, Hook] = MappingProxyType({})
     sandbox: SandboxLevel = "workspace-write"
     network: NetworkMode = "ask"
+    read: ReadMode = "allow"
     sandbox_writable: tuple[str, ...] = ()
     sandbox_readable: tuple[str, ...] = ()
 
@@ -217,6 +220,7 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "sync": SettingRule(SyncMode, _format_choices(SyncMode)),
         "sandbox": SettingRule(SandboxLevel, _format_choices(SandboxLevel)),
         "network": SettingRule(NetworkMode, _format_choices(NetworkMode)),
+        "read": SettingRule(ReadMode, _format_choices(ReadMode)),
         "sandbox_writable": _FOLDERS,
         "sandbox_readable": _FOLDERS,
     }

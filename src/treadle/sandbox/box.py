@@ -15,19 +15,26 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle import helper_programs
-from treadle.process.command import run_command
-from treadle.process.environment import clean_environment
-from treadle.process.result import Bounds
 from treadle.risk.run_files import STARTUP_NAMES
 from treadle.risk.settings import Setting
 from treadle.sandbox import folders
 from treadle.sandbox.after_command import look_before, put_programs_aside
 from treadle.sandbox.bubblewrap import Mounts
-from treadle.sandbox.caches import link_crates, make_cache, variables_of
+from treadle.sandbox.caches import (
+    find_cache,
+    link_crates,
+    make_cache,
+    make_go_proxy,
+    variables_of,
+)
+from treadle.sandbox.command_environment import (
+    make_environment,
+    make_reading_variables,
+    read_git_settings,
+)
 from treadle.sandbox.detect import BACKENDS, find_backend
 from treadle.sandbox.git_includes import own_settings
 from treadle.sandbox.held import Launch
@@ -51,52 +58,11 @@ from treadle.sandbox.protected import (
 )
 from treadle.sandbox.put_back import Copies, undo
 from treadle.sandbox.replaced_files import MountedFiles
+from treadle.sandbox.status import HINT, NO_NETWORK, SandboxStatus
 from treadle.scratch_folders import scratch_folder
 from treadle.secrets.known_secrets import files_named_by
 
-OF_SESSION: Final = (
-    *("SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CLIENT", "SSH_CONNECTION"),
-    *("SSH_TTY", "GPG_AGENT_INFO", "GPG_TTY", "DBUS_SESSION_BUS_ADDRESS"),
-    *("XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DISPLAY", "WAYLAND_DISPLAY"),
-    *("XAUTHORITY", "DOCKER_HOST", "TMUX", "TMUX_PANE"),
-    *("STY", "WINDOWID", "COLORTERM", "LINES"),
-    *("COLUMNS", "PWD", "OLDPWD", "SHLVL"),
-    *("_"),
-)
-"""Variables that lead to sockets outside, or change from one terminal to the next."""
-_TAKEN_FROM_GIT: Final = (
-    r"^(user\.(name|email)|init\.defaultbranch|core\.(autocrlf|eol)|safe\.directory"
-    r"|(pull|push|merge|rebase|diff|advice)\.[a-z]+)$"
-)
-"""Of the person's settings of git; the others may hold credentials or run programs."""
-_GIT_S_MAX: Final = 5.0
 _SYSTEM: Final = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/var", "/dev", "/proc", "/sys", "/opt")
-
-_HINT: Final = (
-    "`treadle doctor` says what is missing, mostly the package bubblewrap. A person may also let "
-    'commands run without: `--sandbox off` for one run, `sandbox = "off"` in their own settings'
-)
-_NO_NETWORK: Final = (
-    "commands have no network here. A person may allow it: `--network ask` for one run, "
-    '`network = "ask"` in their own settings'
-)
-
-
-class SandboxStatus(Struct, frozen=True):
-    """How a command would be held, as things stand.
-
-    `confined` says it in words, also that nothing would hold it. A command that is `refused` does
-    not run, for the reason that stands there. `why_wide` says why it is not held as it should be;
-    then a person has to be asked, as for the network: `must_ask`. `ground` is a digest of all of
-    it, for what a yes stands on.
-    """
-
-    confined: str
-    is_confined: bool
-    ground: str
-    refused: str = ""
-    why_wide: str = ""
-    must_ask: bool = False
 
 
 class Sandbox:
@@ -129,15 +95,31 @@ class Sandbox:
         return self.policy.level is Level.OFF
 
     @property
+    def only_reads(self) -> bool:
+        """Whether nothing that a command does can last."""
+        return self.policy.level is Level.READ_ONLY
+
+    @cached_property
+    def reading(self) -> Sandbox:
+        """What holds commands that only read: nothing that they do can last."""
+        if self.only_reads:
+            return self
+        policy = replace(self.policy, level=Level.READ_ONLY)
+        return Sandbox(policy, self.workspace, environ=self._environ, backends=self._backends)
+
+    @property
     def shuts_git_settings(self) -> bool:
         """Whether commands can change the workspace, but not the settings of its repositories."""
         return self.policy.level is Level.WORKSPACE_WRITE and not self._why_unheld
 
     def has_network(self, wants_network: bool) -> bool:
-        """Whether a command reaches the network, if nobody says no."""
-        if self.is_off or self.policy.network is Network.ON:
+        """Whether a command reaches the network, if nobody says no.
+
+        One that only reads has to say that it wants it, even where all others have it.
+        """
+        if self.is_off or (self.policy.network is Network.ON and not self.only_reads):
             return True
-        return wants_network and self.policy.network is Network.ASK
+        return wants_network and self.policy.network is not Network.OFF
 
     def standing(self, wants_network: bool = False) -> SandboxStatus:
         """How a command would be held. Quick after the first time.
@@ -151,18 +133,20 @@ class Sandbox:
             return SandboxStatus(words, False, self._ground(words, has_network))
         if self._why_unheld:
             words = f"no sandbox: {self._why_unheld}"
-            refused = f"nothing can hold commands here: {self._why_unheld}. {_HINT}"
-            return SandboxStatus(words, False, self._ground(words, has_network), refused)
+            refused = f"nothing can hold commands here: {self._why_unheld}. {HINT}"
+            ground = self._ground(words, has_network)
+            return SandboxStatus(words, False, ground, refused, self._why_unheld)
+        # What cannot last needs no question for being wide: what is hidden stays hidden.
+        why_wide = "" if self.only_reads else self.rules.why_wide or self._why_open
         network = "network" if has_network else "no network"
         words = ", ".join((self.policy.level.value, network, self._words))
         return SandboxStatus(
             words,
             True,
             self._ground(words, has_network),
-            refused=_NO_NETWORK if wants_network and not has_network else "",
-            why_wide=self.rules.why_wide or self._why_open,
-            must_ask=bool(self.rules.why_wide or self._why_open)
-            or (wants_network and self.policy.network is Network.ASK),
+            refused=NO_NETWORK if wants_network and not has_network else "",
+            why_wide=why_wide,
+            must_ask=bool(why_wide) or (wants_network and self.policy.network is Network.ASK),
         )
 
     def environment(self) -> dict[str, str]:
@@ -172,10 +156,7 @@ class Sandbox:
     @cached_property
     def _clean(self) -> Mapping[str, str]:
         """Made once: each value is looked through for credentials, and every command asks twice."""
-        if self.is_off:
-            return clean_environment(self._environ)
-        kept = {name: value for name, value in self._environ.items() if name not in OF_SESSION}
-        return clean_environment(kept)
+        return make_environment(self._environ, is_off=self.is_off)
 
     @contextmanager
     def launch(
@@ -220,7 +201,8 @@ class Sandbox:
         mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
         try:
             with self._lay(mounts, protected, made, undone) as (mounts, env, data):
-                order = Order(argv, env, cwd, self.policy.limits, self.has_network(wants_network))
+                has_network = self.has_network(wants_network)
+                order = Order(argv, env, cwd, self.policy.limits, has_network, self.only_reads)
                 prepared = Prepared(self._backend, mounts, order, data)
                 try:
                     yield Launch(prepared, undone, put_aside, unseen)
@@ -232,10 +214,11 @@ class Sandbox:
             left = remove_placeholders(made)
             strangers = find_strangers(protected.stubs)
             undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
-            own = own_settings(self._environ, self.workspace)
-            looked = put_programs_aside(self._writable, own, before)
-            put_aside += looked.put_aside
-            unseen += looked.unseen
+            if self._writable:
+                own = own_settings(self._environ, self.workspace)
+                looked = put_programs_aside(self._writable, own, before)
+                put_aside += looked.put_aside
+                unseen += looked.unseen
 
     # ---- what holds ----------------------------------------------------------------------------
 
@@ -319,7 +302,7 @@ class Sandbox:
 
     @cached_property
     def _writable(self) -> tuple[str, ...]:
-        if self.policy.level is Level.READ_ONLY:
+        if self.only_reads:
             return ()
         return (self.workspace, *folders.existing(map(os.path.expanduser, self.policy.writable)))
 
@@ -329,7 +312,7 @@ class Sandbox:
     @cached_property
     def _plain_mounts(self) -> Mounts:
         """All of them that no run changes."""
-        seen = [self.workspace, *map(os.path.expanduser, self.policy.readable)]
+        seen = [self.workspace, *self._shown, *filter(None, [self._cache])]
         seen += folders.toolchains_of(self._environ, self._homes)
         seen += (
             folders.existing(folders.NEEDED_OF_RUN)
@@ -340,7 +323,8 @@ class Sandbox:
         empty = {*folders.existing(folders.EMPTY), *folders.homes_of_others()} - scratch
         private = {*scratch, *empty}
         # A folder of which all is seen anyway, or that lies in the workspace, is left as it is.
-        private = {one for one in private if not any(is_below(one, top) for top in self._writable)}
+        whole = (self.workspace, *folders.existing(map(os.path.expanduser, self.policy.writable)))
+        private = {one for one in private if not any(is_below(one, top) for top in whole)}
         readable = [
             path
             for path in dict.fromkeys(seen)
@@ -354,28 +338,42 @@ class Sandbox:
             empty=tuple(sorted(empty & private)),
             readable=tuple(sorted(readable)),
             # No repository in a cache is looked for: nobody works there but commands.
-            writable=(*self._writable, *filter(None, [self._cache])),
+            writable=(*self._writable, *([] if self.only_reads else filter(None, [self._cache]))),
         )
+
+    @cached_property
+    def _shown(self) -> tuple[str, ...]:
+        """What the person lets commands see outside the workspace, and not change."""
+        chosen = (*self.policy.readable, *(self.policy.writable if self.only_reads else ()))
+        return tuple(map(os.path.expanduser, chosen))
 
     @cached_property
     def _cache(self) -> str:
         """The folder of this workspace's cache; empty if it has none."""
         base = self.policy.caches and os.path.realpath(self.policy.caches)
+        if self.only_reads:
+            return find_cache(base, self.workspace) if base else ""
         is_held = self.policy.level is Level.WORKSPACE_WRITE and not self._is_writable(base)
         cache = make_cache(base, self.workspace) if base and is_held else ""
         if cache and self._homes:
             link_crates(cache, self._environ, self._homes[0])
         return cache
 
-    def _cache_variables(self) -> dict[str, str]:
-        if not self._cache or not self._homes:
+    def _cache_variables(self, scratch: str) -> dict[str, str]:
+        home = self._homes[0] if self._homes else ""
+        if self.only_reads:
+            found = make_reading_variables(self._clean, scratch, self._cache, home)
+            return found | make_go_proxy(self._environ, home, self._cache)
+        if not self._cache or not home:
             return {}
         chosen = (*self.policy.writable, *self.policy.readable)
-        return variables_of(self._cache, self._environ, self._homes[0], chosen)
+        return variables_of(self._cache, self._environ, home, chosen)
 
     def _mounts(self) -> tuple[Mounts, Protected]:
         """Those of this run, which begins now."""
-        protected = find_protected(self._writable, own_settings(self._environ, self.workspace))
+        protected = Protected()
+        if self._writable:
+            protected = find_protected(self._writable, own_settings(self._environ, self.workspace))
         hidden, startup = self._hidden, self._startup_files()
         own = tuple(
             str(first_missing(Path(path)))
@@ -416,7 +414,7 @@ class Sandbox:
 
     def _named(self) -> tuple[str, ...]:
         """Files of credentials that variables name, outside of what a person lets commands see."""
-        left = (*folders.existing(map(os.path.expanduser, self.policy.readable)), *self._writable)
+        left = (*folders.existing(self._shown), *self._writable)
         named = filter(self._is_seen, folders.existing(map(str, files_named_by(self._environ))))
         return tuple(path for path in named if not any(is_below(path, one) for one in left))
 
@@ -439,13 +437,14 @@ class Sandbox:
         self, mounts: Mounts, protected: Protected, made: list[MadePlaceholder], undone: list[str]
     ) -> Iterator[tuple[Mounts, dict[str, str], dict[str, bytes]]]:
         """The mounts, the environment and the files of a run on the backend."""
-        env = self.environment() | self._cache_variables()
+        env = self.environment()
         home = self._homes[0] if self._homes else ""
         if self._backend.name == "bubblewrap":
-            env["TMPDIR"] = "/tmp"  # noqa: S108  its own
-            if home not in mounts.scratch:
-                env["HOME"] = env["HOME"] if self.rules.why_wide else "/tmp"  # noqa: S108
-            data = {f"{home}/.gitconfig": self._git_settings} if home in mounts.scratch else {}
+            env |= self._cache_variables("/tmp") | {"TMPDIR": "/tmp"}  # noqa: S108  its own
+            if home not in mounts.scratch and (self.only_reads or not self.rules.why_wide):
+                home = env["HOME"] = "/tmp"  # noqa: S108
+            is_own = home in mounts.scratch
+            data = {f"{home}/.gitconfig": self._git_settings} if is_own else {}
             laid = replace(
                 mounts,
                 hidden_folders=(
@@ -464,6 +463,7 @@ class Sandbox:
         with scratch_folder() as scratch:
             settings = Path(scratch, "gitconfig")
             settings.write_bytes(self._git_settings)
+            env |= self._cache_variables(os.path.realpath(scratch))
             env |= {"TMPDIR": scratch, "HOME": scratch, "GIT_CONFIG_GLOBAL": str(settings)}
             scratch = os.path.realpath(scratch)
             try:
@@ -475,25 +475,4 @@ class Sandbox:
 
     @cached_property
     def _git_settings(self) -> bytes:
-        """The person's name and habits in git, without what may be secret."""
-        program = helper_programs.find_program("git", self._environ)
-        if program is None:
-            return b""
-        command = [program, "config", "--global", "--includes", "-z", "--get-regexp"]
-        try:
-            ran = run_command(
-                [*command, _TAKEN_FROM_GIT],
-                helper_programs.environment(self._environ),
-                Bounds(_GIT_S_MAX),
-                folder="/",
-            )
-        except OSError:
-            return b""
-        said = "" if ran.problem else ran.out.decode(errors="replace")
-        lines = []
-        for setting in filter(None, said.split("\0")):
-            key, _, value = setting.partition("\n")
-            section, _, name = key.rpartition(".")
-            shown = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-            lines.append(f'[{section}]\n\t{name} = "{shown}"\n')
-        return "".join(lines).encode()
+        return read_git_settings(self._environ)

@@ -70,7 +70,7 @@ def make_cache(base: str, workspace: str) -> str:
         base: the folder of all caches, which no command can change.
         workspace: a path without links.
     """
-    folder = Path(base, hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24])
+    folder = _folder_of(base, workspace)
     try:
         folder.mkdir(0o700, parents=True, exist_ok=True)
         note = folder.with_suffix(_NOTE)
@@ -84,6 +84,12 @@ def make_cache(base: str, workspace: str) -> str:
     except OSError:
         return ""  # a home that cannot be written; commands then have no cache, as before
     return os.path.realpath(folder)
+
+
+def find_cache(base: str, workspace: str) -> str:
+    """The folder for the cache of a workspace, if it is there; empty if not."""
+    folder = str(_folder_of(base, workspace))
+    return os.path.realpath(folder) if is_folder(folder) else ""
 
 
 def variables_of(
@@ -108,14 +114,27 @@ def variables_of(
         for name, folder, own in _VARIABLES
         if not is_chosen(environ.get(name) or f"{home}/{own}")
     }
-    modules = f"{_modules_of(environ, home)}/cache/download"
-    if "GOMODCACHE" in found and is_folder(modules):
-        found["GOPROXY"] = f"file://{modules},{environ.get('GOPROXY') or _GO_PROXY}"
+    if "GOMODCACHE" in found:
+        found |= make_go_proxy(environ, home)
     if not is_chosen(f"{home}/{_MAVEN}"):
         # Older ones than 3.9 know neither this variable nor a second repository: they go without.
         options = f"-Dmaven.repo.local={cache}/maven -Dmaven.repo.local.tail={home}/{_MAVEN}"
         found["MAVEN_ARGS"] = f"{options} {environ.get('MAVEN_ARGS', '')}".rstrip()
     return found
+
+
+def make_go_proxy(environ: Mapping[str, str], home: str, cache: str = "") -> dict[str, str]:
+    """What lets go take modules from where they have been fetched to before: `GOPROXY`.
+
+    Args:
+        environ: what the person has set.
+        home: the home folder.
+        cache: that of a workspace, from which modules are taken too.
+    """
+    modules = (*([f"{cache}/go-mod"] if cache else []), _modules_of(environ, home))
+    found = [f"{one}/cache/download" for one in modules]
+    there = [f"file://{one}" for one in found if is_folder(one)]
+    return {"GOPROXY": ",".join((*there, environ.get("GOPROXY") or _GO_PROXY))} if there else {}
 
 
 def link_crates(cache: str, environ: Mapping[str, str], home: str) -> None:
@@ -172,6 +191,10 @@ def remove_old_caches(base: str, now_s: float, paths: Iterable[str]) -> tuple[Ol
                 Path(cache.path).with_suffix(_NOTE).unlink(missing_ok=True)
                 gone.append(cache)
     return tuple(gone)
+
+
+def _folder_of(base: str, workspace: str) -> Path:
+    return Path(base, hashlib.sha256(os.fsencode(workspace)).hexdigest()[:24])
 
 
 def _is_old(folder: Path, now_s: float) -> bool:

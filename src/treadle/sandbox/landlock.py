@@ -24,6 +24,7 @@ _CREATE_RULESET: Final = 444
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 2, 4, 8
 _CHANGE_FOLDER: Final = 0x10 | 0x20 | 0x80 | 0x100 | 0x200 | 0x400 | 0x1000
 """Remove a folder or file; make a folder, file, socket, pipe, link; devices never."""
+_MAKE_DEVICE: Final = 0x40 | 0x800
 _REFER, _TRUNCATE, _IOCTL = 0x2000, 0x4000, 0x8000
 _OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _READ: Final = _EXECUTE | _READ_FILE | _READ_FOLDER
@@ -69,15 +70,30 @@ def make_rules(mounts: Mounts, version: int) -> dict[str, Any]:
     rules += [(path, _WRITE) for path in mounts.writable]
     handled = 0x1FFF | _REFER | _TRUNCATE | (_IOCTL if version >= 5 else 0)
     return {
+        **_scopes(version),
         "files": handled,
-        "network": 0,
-        "scoped": 3 if version >= ABI_OF_SIGNALS else 0,
-        "word_count": 3 if version >= ABI_OF_SIGNALS else 2 if version >= 4 else 1,
         "rules": [
             (path, access & handled & (~0 if is_folder(path) else _OF_FILES))
             for path, access in rules
             if is_there(path)
         ],
+    }
+
+
+def make_write_rules(mounts: Mounts, version: int) -> dict[str, Any]:
+    """What the launcher takes as `landlock` in bubblewrap: whatever is seen may be read."""
+    handled = (_WRITE & ~_READ) | _MAKE_DEVICE
+    folders = (*mounts.scratch, *mounts.writable, "/dev")
+    return {**_scopes(version), "files": handled, "rules": [(one, handled) for one in folders]}
+
+
+def _scopes(version: int) -> dict[str, int]:
+    """All but the files: nobody outside is signalled, nor called by an abstract name."""
+    has_scopes = version >= ABI_OF_SIGNALS
+    return {
+        "network": 0,
+        "scoped": 3 if has_scopes else 0,
+        "word_count": 3 if has_scopes else 2 if version >= 4 else 1,
     }
 
 

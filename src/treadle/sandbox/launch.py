@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -43,13 +43,17 @@ class Backend(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True):
-    """A command to be started: the program with its arguments, all else it gets, its bounds."""
+    """A command to be started: the program with its arguments, all else it gets, its bounds.
+
+    One that `only_reads` changes nothing but what is gone afterwards.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
     limits: Limits = Limits()
     has_network: bool = False
+    only_reads: bool = False
 
 
 class Report(Struct, frozen=True, forbid_unknown_fields=True):
@@ -130,8 +134,8 @@ class Prepared:
             os.uname().machine,
             families(is_bubblewrap=is_bubblewrap, has_network=order.has_network),
             has_own_ipc=is_bubblewrap,
+            outside=_outside(backend) if order.only_reads else seccomp.OPEN,
         )
-        rules = None if is_bubblewrap else landlock.make_rules(mounts, backend.version[0])
         told = {
             "argv": order.argv,
             "env": dict(order.env),
@@ -145,8 +149,9 @@ class Prepared:
             "disk": order.limits.disk_growth_max,
             "scratch": mounts.scratch if is_bubblewrap else (),
             "written": mounts.writable,
-            "landlock": rules,
-            "seccomp": code,
+            "landlock": _landlock_rules(backend, mounts, order),
+            # Bubblewrap lays it on the launcher already.
+            "seccomp": b"" if is_bubblewrap else code,
         }
         order_fd = self._keep(marshal.dumps(told))
         # Its file may lie where the command cannot see it.
@@ -176,6 +181,26 @@ class Prepared:
             file.write(data)
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
+
+
+def _landlock_rules(backend: Backend, mounts: Mounts, order: Order) -> dict[str, Any] | None:
+    """What Landlock lets a command do; `None` if nothing is for it to hold.
+
+    A mount that is read-only keeps nobody from writing into a pipe that has a name. So where
+    bubblewrap holds a command that only reads, Landlock holds it too, if the kernel has it.
+    """
+    if backend.name != "bubblewrap":
+        return landlock.make_rules(mounts, backend.version[0])
+    version = landlock.abi() if order.only_reads else 0
+    return landlock.make_write_rules(mounts, version) if version >= landlock.ABI_MIN else None
+
+
+def _outside(backend: Backend) -> seccomp.Outside:
+    """What the filter has to keep a command that only reads from, as nothing else does."""
+    if backend.name == "bubblewrap":
+        return seccomp.OPEN
+    has_scopes = backend.version[0] >= landlock.ABI_OF_SIGNALS
+    return seccomp.UNCHANGED if has_scopes else seccomp.UNCHANGED_AND_UNSIGNALLED
 
 
 def _confine_by_seatbelt(

@@ -85,6 +85,7 @@ def _start(order: dict[str, Any], report_fd: int) -> None:
             _libc.prctl(_DROP_CAPABILITY, ctypes.c_ulong(capability), 0, 0, 0)
         _prctl(_NO_NEW_PRIVILEGES, 1)
         _restrict(order["landlock"])
+    if order["seccomp"]:
         _filter(order["seccomp"])
     _report(report_fd, {"started": 1})
     os.execve(order["argv"][0], order["argv"], order["env"])  # noqa: S606  that is what it is for

@@ -45,7 +45,8 @@ class Policy(Struct, frozen=True):
     see; `hidden` are paths nobody in a sandbox sees: this program's own threads and settings.
     `caches` is a folder below which each workspace has a cache of its own that its commands may
     write; without one they have none. `may_ask` is whether a person is there to be asked about
-    what is neither allowed nor refused.
+    what is neither allowed nor refused. With `asks_to_read` a command that only reads is asked
+    about like one that writes.
     """
 
     level: Level = Level.WORKSPACE_WRITE
@@ -56,3 +57,4 @@ class Policy(Struct, frozen=True):
     limits: Limits = Limits()
     caches: str = ""
     may_ask: bool = True
+    asks_to_read: bool = False

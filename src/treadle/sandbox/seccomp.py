@@ -12,8 +12,11 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 AF_UNIX: Final = 1
 AF_INET: Final = 2
@@ -35,6 +38,7 @@ _LOAD: Final = 0x20
 _JUMP_EQUAL: Final = 0x15
 _JUMP_AT_LEAST: Final = 0x35
 _JUMP_ANY_BIT: Final = 0x45
+_AND: Final = 0x54
 _RETURN: Final = 0x06
 
 _ALLOW: Final = 0x7FFF0000
@@ -113,6 +117,71 @@ _SHARED: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     }
 )
 """Of memory segments, semaphores and queues, which outlive the programs that make them."""
+_METADATA: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "chmod": (90, -1),
+        "fchmod": (91, 52),
+        "fchmodat": (268, 53),
+        "fchmodat2": (452, 452),
+        "chown": (92, -1),
+        "fchown": (93, 55),
+        "lchown": (94, -1),
+        "fchownat": (260, 54),
+        "utime": (132, -1),
+        "utimes": (235, -1),
+        "futimesat": (261, -1),
+        "utimensat": (280, 88),
+        "setxattr": (188, 5),
+        "lsetxattr": (189, 6),
+        "fsetxattr": (190, 7),
+        "setxattrat": (463, 463),
+        "removexattr": (197, 14),
+        "lremovexattr": (198, 15),
+        "fremovexattr": (199, 16),
+        "removexattrat": (466, 466),
+        "file_setattr": (469, 469),
+        "setpriority": (141, 140),
+        "ioprio_set": (251, 30),
+    }
+)
+"""Of modes, owners, times and attributes of files, and of how fast other programs run: Landlock
+does not know of them."""
+_OF_ANOTHER: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "prlimit64": (302, 261),
+        "sched_setaffinity": (203, 122),
+        "sched_setscheduler": (144, 119),
+        "sched_setparam": (142, 118),
+        "sched_setattr": (314, 274),
+    }
+)
+"""The same; their first argument is a program, and 0 the caller itself."""
+_SIGNALS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
+    {
+        "kill": (62, 129),
+        "tkill": (200, 130),
+        "tgkill": (234, 131),
+        "rt_sigqueueinfo": (129, 138),
+        "rt_tgsigqueueinfo": (297, 240),
+        "pidfd_send_signal": (424, 424),
+    }
+)
+_FCNTL: Final = (72, 25)
+_SET_OWNER: Final = (8, 15)
+"""`F_SETOWN` and `F_SETOWN_EX`, whom the kernel signals."""
+_OLD_IOCTL: Final = 0xFFFFFF00
+_TERMINALS, _SOCKETS = 0x5400, 0x8900
+"""The numbers of terminals, with those of all descriptors, and of sockets."""
+_SET_OWNER_IOCTL: Final = (0x8901, 0x8902)
+_IOCTLS: Final = (
+    0x802C542A,  # TCGETS2
+    0x80086601,  # FS_IOC_GETFLAGS
+    0x801C581F,  # FS_IOC_FSGETXATTR
+    0xC020660B,  # FS_IOC_FIEMAP
+    0x40049409,  # FICLONE: the file that it writes is open for that
+    0x4020940D,  # FICLONERANGE
+)
+"""All others may change a file that is open for reading, or make a new one, by the file system."""
 _DENIED_X86: Final = (172, 173, 174, 177, 178, 180)
 """`iopl`, `ioperm` and what is left of old module and NFS calls."""
 _OTHERS: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
@@ -157,7 +226,29 @@ MACHINES: Final[Mapping[str, int]] = MappingProxyType({"x86_64": 0, "aarch64": 1
 """The machines there is a table for, as `os.uname` calls them, with its column."""
 
 
-def make_filter(machine: str, families: Iterable[int], *, has_own_ipc: bool = True) -> bytes:
+class Outside(Struct, frozen=True):
+    """What a filter does for what lies outside, where nothing else does it.
+
+    With `keeps_metadata` it keeps modes, owners, times and attributes of files, and how programs
+    run; with `denies_signals` no program is signalled.
+    """
+
+    keeps_metadata: bool = False
+    denies_signals: bool = False
+
+
+OPEN: Final = Outside()
+UNCHANGED: Final = Outside(keeps_metadata=True)
+UNCHANGED_AND_UNSIGNALLED: Final = Outside(keeps_metadata=True, denies_signals=True)
+
+
+def make_filter(
+    machine: str,
+    families: Iterable[int],
+    *,
+    has_own_ipc: bool = True,
+    outside: Outside = OPEN,
+) -> bytes:
     """The filter as `--seccomp` of bubblewrap and `prctl(PR_SET_SECCOMP)` take it.
 
     Args:
@@ -165,6 +256,8 @@ def make_filter(machine: str, families: Iterable[int], *, has_own_ipc: bool = Tr
         families: the socket families that may be opened; pairs of sockets always may.
         has_own_ipc: whether segments and queues are in a namespace that ends with the command;
             otherwise they would stay, and those of others be open, so there are none.
+        outside: what else it keeps from being changed; inside of the scratch folder too, as it
+            cannot see which file is meant.
     """
     column = MACHINES[machine]
     code: list[bytes] = []
@@ -183,8 +276,12 @@ def make_filter(machine: str, families: Iterable[int], *, has_own_ipc: bool = Tr
     if column == 0:
         add(_JUMP_AT_LEAST, _X32, 0, 1)
         add(_RETURN, _KILL)
-    for numbers in (*_DENIED.values(), *(() if has_own_ipc else _SHARED.values())):
-        deny(numbers[column])
+    denied = [_DENIED, *([] if has_own_ipc else [_SHARED])]
+    denied += [_METADATA] if outside.keeps_metadata else []
+    denied += [_SIGNALS] if outside.denies_signals else []
+    for numbers in chain.from_iterable(table.values() for table in denied):
+        if numbers[column] != _NO_CALL:
+            deny(numbers[column])
     for number in _DENIED_X86 if column == 0 else ():
         deny(number)
     # Of these the filter cannot see what they ask for.
@@ -197,16 +294,53 @@ def make_filter(machine: str, families: Iterable[int], *, has_own_ipc: bool = Tr
     add(_JUMP_ANY_BIT, _NEW_NAMESPACES, 0, 1)
     add(_RETURN, _fails_with(errno.EPERM))
     add(_RETURN, _ALLOW)
-    add(_JUMP_EQUAL, _OTHERS["ioctl"][column], 0, 5)
-    add(_LOAD, _argument(1))
-    add(_JUMP_EQUAL, _TIOCSTI, 1, 0)
-    add(_JUMP_EQUAL, _TIOCLINUX, 0, 1)
-    add(_RETURN, _fails_with(errno.EPERM))
-    add(_RETURN, _ALLOW)
-    for rule in (*_rules_of_modes(column), *_rules_of_sockets(column, families)):
+    for rule in (
+        *_rules_of_ioctl(column, outside),
+        *_rules_of_others(column, outside),
+        *_rules_of_modes(column),
+        *_rules_of_sockets(column, families),
+    ):
         add(*rule)
     add(_RETURN, _ALLOW)
     return b"".join(code)
+
+
+def _rules_of_ioctl(column: int, outside: Outside) -> Iterator[tuple[int, ...]]:
+    """For the call that can do anything: what is typed into a terminal, and more, is denied."""
+    body: list[tuple[int, ...]] = [(_LOAD, _argument(1))]
+
+    def decide(number: int, answer: int) -> None:
+        body.extend(((_JUMP_EQUAL, number, 0, 1), (_RETURN, answer)))
+
+    refused = _fails_with(errno.EPERM)
+    for number in (_TIOCSTI, _TIOCLINUX, *(_SET_OWNER_IOCTL if outside.denies_signals else ())):
+        decide(number, refused)
+    if outside.keeps_metadata:
+        for number in _IOCTLS:
+            decide(number, _ALLOW)
+        body.append((_AND, _OLD_IOCTL))
+        for number in (_TERMINALS, _SOCKETS):
+            decide(number, _ALLOW)
+    body.append((_RETURN, refused if outside.keeps_metadata else _ALLOW))
+    yield _JUMP_EQUAL, _OTHERS["ioctl"][column], 0, len(body)
+    yield from body
+
+
+def _rules_of_others(column: int, outside: Outside) -> Iterator[tuple[int, ...]]:
+    """For calls that name another program: they fail unless they name the caller."""
+    for numbers in _OF_ANOTHER.values() if outside.keeps_metadata else ():
+        yield _JUMP_EQUAL, numbers[column], 0, 4
+        yield _LOAD, _argument(0)
+        yield _JUMP_EQUAL, 0, 0, 1
+        yield _RETURN, _ALLOW
+        yield _RETURN, _fails_with(errno.EPERM)
+    if outside.denies_signals:
+        yield _JUMP_EQUAL, _FCNTL[column], 0, 5
+        yield _LOAD, _argument(1)
+        yield _JUMP_EQUAL, _SET_OWNER[0], 1, 0
+        yield _JUMP_EQUAL, _SET_OWNER[1], 0, 1
+        yield _RETURN, _fails_with(errno.EPERM)
+        yield _RETURN, _ALLOW
 
 
 def _rules_of_modes(column: int) -> Iterator[tuple[int, ...]]:

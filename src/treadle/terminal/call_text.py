@@ -24,9 +24,10 @@ COMMAND_TOOLS: Final = frozenset({"bash", "!"})
 
 _EXIT: Final = re.compile(
     r"(?:\A|(?<=\n))\[(exit code (\d+)|killed by signal [^\]\n]*)\]"
-    r"(?=\Z|\n\[a hook of the user's says: )"
+    r"(?=\Z|\n\[(?:a hook of the user's says: |this command (?:could|had) ))"
 )
-"""The line of a command's end; what a hook said of the call stands behind it."""
+"""The line of a command's end; behind it stands what a hook said of the call, and what a command
+is told that it could not do."""
 _FAILURES: Final = frozenset(kind.value for kind in ToolErrorKind)
 _MINUTE_S: Final = 60
 _BAR_WIDTH: Final = 10

@@ -24,12 +24,10 @@ from treadle.process.environment import clean_environment
 from treadle.process.program import Cause, Ended, run
 from treadle.risk.assess import assess
 from treadle.risk.assessment import Danger
-from treadle.risk.settings import Setting, settings_written
-from treadle.sandbox.box import Sandbox
-from treadle.sandbox.git_settings import may_be_written
 from treadle.sandbox.held import Launch
-from treadle.sandbox.policy import Network
 from treadle.tool_failure import ToolFailure
+from treadle.tools.command_access import CommandWish, WantedAccess, decide_command, make_wish
+from treadle.tools.command_hints import find_hints
 from treadle.tools.files import ABSENT, content_of
 from treadle.tools.output import Output
 from treadle.tools.paths import Root, as_failure
@@ -52,68 +50,37 @@ _SHELLS: Final = ("/bin/bash", "/usr/bin/bash")
 
 
 def risk_of_bash(arguments: Arguments, context: ToolContext) -> RiskLevel:
-    """The risk of a command, as far as its words tell."""
-    return assess(arguments["command"], str(context.workspace.path)).risk
+    """The risk of a command: what holds it, and what its words tell where a person may be asked."""
+    decision = decide_command(make_wish(arguments), context.sandbox)
+    if not decision.is_advised:
+        return decision.risk
+    found = assess(arguments["command"], str(context.workspace.path))
+    return max(decision.risk, found.risk)
 
 
 def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
     """What a yes to a command covers: folder, environment, and what holds it."""
-    folder = str(context.workspace.path)
-    danger = assess(arguments["command"], folder)
-    kinds, content, file = _bound_to_files(danger, context.workspace, arguments["cwd"])
-    sandbox, wants_network = context.sandbox, arguments["network"]
-    where = (folder, arguments["cwd"])
-    if sandbox is None:
-        environment = sorted(clean_environment(os.environ).items())
-        ground = _digest((*where, environment))
-        return Scope(
-            danger.reasons,
-            kinds,
-            ground=ground,
-            content=content,
-            confined="no sandbox",
-            file=file,
-        )
-    standing = sandbox.standing(wants_network)
-    asks_for_network = wants_network and sandbox.policy.network is Network.ASK
-    reasons = ["it asks for the network"] if asks_for_network and not sandbox.is_off else []
-    settings = _settings_of(sandbox, arguments["command"])
-    if settings:
-        reasons.append(f"it writes settings of git: {', '.join(map(str, settings))}")
-    if standing.why_wide:
-        reasons.insert(0, f"the sandbox is wide open: {standing.why_wide}")
+    folder, cwd = str(context.workspace.path), arguments["cwd"]
+    decision = decide_command(make_wish(arguments), context.sandbox)
+    danger = Danger(decision.risk, (), (), {})
+    if decision.is_advised:
+        danger = assess(arguments["command"], folder)
+    kinds, content, file = _bound_to_files(danger, context.workspace, cwd)
+    if context.sandbox is None:
+        ground = _digest((folder, cwd, sorted(clean_environment(os.environ).items())))
+    else:
+        ground = _digest((folder, cwd, decision.ground, arguments["network"]))
     return Scope(
-        reasons=(*reasons, *danger.reasons),
-        kinds=kinds,
-        ground=_digest((*where, standing.ground, wants_network)),
+        reasons=(*decision.reasons, *danger.reasons),
+        kinds=kinds if decision.is_grantable else (),
+        ground=ground,
         content=content,
-        confined=standing.confined,
-        must_ask=standing.must_ask or bool(settings),
-        refused=standing.refused or _why_not_written(sandbox, settings),
+        confined=decision.confined,
+        must_ask=decision.must_ask,
+        refused=decision.refused,
         file=file,
+        access=decision.access,
     )
-
-
-def _settings_of(sandbox: Sandbox, command: str) -> tuple[Setting, ...]:
-    """The settings of git that a command writes, where the sandbox shuts them."""
-    return settings_written(command) if sandbox.shuts_git_settings else ()
-
-
-def _why_not_written(sandbox: Sandbox, settings: Iterable[Setting]) -> str:
-    """Why no person is asked about settings of git; empty if one may be."""
-    for one in settings:
-        if one.value is not None and not may_be_written(one.key, one.value):
-            return (
-                f"no command may set {one}: it is none of the settings of which it is known that "
-                "git runs no program and reaches no other files by them. A person can set it in a "
-                "terminal"
-            )
-        if not sandbox.policy.may_ask:
-            return (
-                f"it writes settings of git ({one}), which a person has to allow, and nobody is "
-                "there to be asked. A person can do it in a terminal, or in `treadle chat`"
-            )
-    return ""
 
 
 def _bound_to_files(danger: Danger, root: Root, cwd: str) -> tuple[tuple[str, ...], str, str]:
@@ -155,67 +122,69 @@ def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
 
 
-@tool(effect=EffectClass.MUTATE, risk=RiskLevel.HIGH, risk_of=risk_of_bash, scope_of=scope_of_bash)
+@tool(effect=EffectClass.MUTATE, risk=RiskLevel.LOW, risk_of=risk_of_bash, scope_of=scope_of_bash)
 async def bash(
     context: ToolContext,
     command: str,
     timeout_s: Annotated[float, Meta(gt=0, le=TIMEOUT_S_MAX)] = TIMEOUT_S,
     cwd: str = ".",
+    access: WantedAccess = "read",
     network: bool = False,
+    outside: bool = False,
 ) -> str:
     """Run a shell command and return its output (stdout and stderr together) and exit code.
 
     Standard input is empty and there is no terminal, so nothing can be asked. The command ends
     with everything it started: processes left in the background are killed when it exits. Very
     long output is cut in the middle. Environment variables whose names look like credentials are
-    not passed on. It may run in a sandbox: then only the workspace can be changed, without
-    `.git/hooks` and `.git/config`; most of the home folder cannot be seen; /tmp is new each time.
+    not passed on.
+
+    Say what it needs. With access "read" (the default) it can look at everything and change
+    nothing: the workspace is read-only, TMPDIR is private and gone afterwards, there is no network,
+    and as a rule nobody is asked. That is enough for git status, log, diff and show, for grep, ls
+    and find, and for tests, linters and scripts that need not change the workspace. With access
+    "write" it can change the files of the workspace, but not `.git/hooks` and `.git/config`, and a
+    person may be asked: use it for formatting, installing, building into the folder, git add and
+    commit. Most of the home folder cannot be seen by either.
 
     Args:
         context: The workspace, what holds the command, and who is told of the output.
         command: What to run, for bash (sh where there is no bash).
         timeout_s: Seconds until it is stopped.
         cwd: The folder to run it in, relative to the workspace.
+        access: "read" for looking and testing, "write" if it has to change files.
         network: Whether the command cannot do without the network; a person may be asked.
+        outside: Whether it has to run without the sandbox, because the sandbox itself is in the
+            way; a person is asked each time.
     """
     if "\0" in command:
         raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "command: embedded null byte")
+    wish = CommandWish(command, access, network, outside)
+    decision = decide_command(wish, context.sandbox)
+    if decision.refused:
+        raise ToolFailure(ToolErrorKind.REJECTED, decision.refused)
     output = Output(context.progress)
     folder = context.workspace.open_folder(cwd)
-    sandbox = context.sandbox
     try:
-        if sandbox is None or not _is_held(sandbox, network):
+        if decision.box is None:
             ended, notes = await _run_free(command, folder, timeout_s, output)
         else:
-            # Whatever was asked about was this.
-            settings = _settings_of(sandbox, command)
-            if why := _why_not_written(sandbox, settings):
-                raise ToolFailure(ToolErrorKind.REJECTED, why)
-            launcher = partial(sandbox.launch, wants_network=network, settings=settings)
+            launcher = partial(
+                decision.box.launch, wants_network=network, settings=decision.settings
+            )
             ended, notes = await _run_held(launcher, command, folder, timeout_s, output)
     finally:
         os.close(folder)
         output.close()
-    if ended.cause is Cause.EXIT:
-        return _report(output.text(), ended, notes)
     text = output.text()
+    if ended.cause is Cause.EXIT:
+        where = str(context.workspace.path)
+        hints = find_hints(text, wish, context.sandbox, where) if ended.exit_code else ()
+        return _report(text, ended, notes, hints)
     what = f"stopped after {timeout_s:g} s" if ended.cause is Cause.TIMEOUT else "stopped"
     kind = ToolErrorKind.TIMEOUT if ended.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
     what += "".join(f"; {note}" for note in notes)
     raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
-
-
-def _is_held(sandbox: Sandbox, network: bool) -> bool:
-    """Whether the sandbox holds the command; it does not if the person has turned it off.
-
-    Raises:
-        ToolFailure: nothing can hold the command, or none may reach the network. Whoever calls may
-            not have asked anybody, so nothing runs free because a sandbox does not work.
-    """
-    standing = sandbox.standing(network)
-    if standing.refused:
-        raise ToolFailure(ToolErrorKind.REJECTED, standing.refused)
-    return standing.is_confined
 
 
 async def _run_free(
@@ -266,7 +235,7 @@ def _shell() -> str:
     return helper_programs.find_program("bash") or "/bin/sh"
 
 
-def _report(text: str, ended: Ended, notes: tuple[str, ...]) -> str:
+def _report(text: str, ended: Ended, notes: tuple[str, ...], hints: Iterable[str] = ()) -> str:
     lines = [text] if text else []
     lines += [f"[{note}]" for note in notes]
     if ended.left_count:
@@ -277,4 +246,5 @@ def _report(text: str, ended: Ended, notes: tuple[str, ...]) -> str:
         lines.append(f"[killed by signal {number}: {signal.strsignal(number)}]")
     else:
         lines.append(f"[exit code {ended.exit_code}]")
+    lines += [f"[{hint}]" for hint in hints]
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines).rstrip("\n")

@@ -11,6 +11,7 @@ from msgspec import Struct
 from treadle.process.program import Cause, run
 from treadle.process.result import NOT_STARTED, Bounds, KeptOutput, Ran
 from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Network
 from treadle.tool_failure import ToolFailure
 from treadle.workspace.git import OUT_SIZE_MAX
 from treadle.workspace.hooks import RunsConfined
@@ -33,8 +34,9 @@ class _SandboxHookRunner(Struct, frozen=True):
         said = KeptOutput(OUT_SIZE_MAX)
         held_notes: tuple[str, ...] = ()
         try:
+            has_network = self.sandbox.policy.network is Network.ON
             with self.sandbox.launch(
-                argv, str(folder), wants_network=False, scratch=(str(scratch),)
+                argv, str(folder), wants_network=has_network, scratch=(str(scratch),)
             ) as launch:
                 ended = await run(
                     launch.argv,

@@ -353,6 +353,7 @@ def make_policy(settings: Settings, places: Places) -> Policy:
         readable=settings.sandbox_readable,
         hidden=treadle_folders(places),
         caches=places.caches,
+        asks_to_read=settings.read == "ask",
     )
 
 
