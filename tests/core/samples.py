@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.core.approval import Approved, AskAbove, Decision, Modified, Question, Rejected
+from treadle.core.approval import (
+    Approved,
+    AskAbove,
+    Decision,
+    Modified,
+    Question,
+    Rejected,
+    Scope,
+)
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.next_states import build_request
 from treadle.core.chat.states import (
@@ -26,6 +34,8 @@ from treadle.core.conversation import Compaction, Conversation, View
 from treadle.core.events import (
     AgentEvent,
     ApprovalDecided,
+    ApprovalRequired,
+    CallAssessed,
     CancelRequested,
     Compacted,
     CompactionFailed,
@@ -46,6 +56,8 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import RETRYABLE
 from treadle.core.tools import (
+    Access,
+    ApprovalBinding,
     CompletedToolInfo,
     EffectClass,
     Outcome,
@@ -127,6 +139,11 @@ def decided(call_id: str, decision: Decision | None = None) -> ApprovalDecided:
     return ApprovalDecided(call_id, decision or Approved(), "12:04")
 
 
+def required(*call_ids: str) -> ApprovalRequired:
+    questions = (Question(call(one, "drop"), RiskLevel.HIGH, "so it is now") for one in call_ids)
+    return ApprovalRequired(tuple(questions), "12:04")
+
+
 def unsummed(kind: LlmErrorKind = LlmErrorKind.SERVER) -> CompactionFailed:
     return CompactionFailed(LlmError(kind, "so it goes"), "12:06")
 
@@ -172,6 +189,9 @@ _HOOK_TALK: Final = TALK.extend(
 
 REJECTED: Final = done("a", "drop", failure("a", ToolErrorKind.REJECTED))
 
+SEEN: Final = ApprovalBinding("here", "so it was")
+"""What a yes of the samples is bound to."""
+
 STATES_TRIED: Final[tuple[AgentState, ...]] = (
     WaitingForUserInput(EMPTY),
     WaitingForUserInput(TALK.append(Message.assistant("there"))),
@@ -203,6 +223,10 @@ STATES_TRIED: Final[tuple[AgentState, ...]] = (
     executing(done("a", "look"), done("b", "put"), Pending("c", "look")),
     executing(done("a", "look"), Running("b", "look"), Pending("c", "look")),
     executing(Pending("a", "edit", modified='{"x":1}'), Running("b", "edit", modified="{}")),
+    executing(Pending("a", "drop"), Pending("b", "look")),
+    executing(Pending("a", "drop", approved=True), Pending("b", "drop", approved=True, bound=SEEN)),
+    executing(Pending("a", "drop", approved=True, bound=SEEN), Running("b", "look", "12:02")),
+    executing(REJECTED, Pending("b", "drop"), Pending("c", "edit")),
     asking(Pending("a", "drop"), about="a"),
     asking(Pending("a", "drop"), Pending("b", "look"), about="a"),
     asking(Pending("a", "drop"), Pending("b", "drop"), about="ab"),
@@ -244,6 +268,21 @@ EVENTS_TRIED: Final[tuple[AgentEvent, ...]] = (
     broken(LlmErrorKind.RATE_LIMITED, retry_after_s=600.0),
     broken(LlmErrorKind.RATE_LIMITED, retry_after_s=601.0),
     *(ToolStarted(call_id, "12:02") for call_id in _IDS),
+    ToolStarted("a", "12:02", "a box", Access.READ),
+    *(CallAssessed(call_id) for call_id in _IDS),
+    *(CallAssessed(call_id, is_withdrawn=True) for call_id in _IDS),
+    *(CallAssessed(call_id, is_reconfigured=True) for call_id in _IDS),
+    *(CallAssessed(call_id, is_rerun=True) for call_id in _IDS),
+    CallAssessed("a", RiskLevel.CRITICAL, Scope(ground="here", content="so it was")),
+    CallAssessed("b", None, Scope(ground="here", content="another", must_ask=True)),
+    CallAssessed("a", may_ask=False),
+    CallAssessed("b", None, Scope(ground="there", refused="no box"), is_rerun=True),
+    required("a"),
+    required("b"),
+    required("a", "b"),
+    required("a", "a"),
+    required("unheard of"),
+    required(),
     *(ToolProgressEvent(call_id, ToolProgress(0.5, "half", 3), "12:03") for call_id in _IDS),
     *(ToolUncertain(call_id) for call_id in _IDS),
     *(ended(call_id) for call_id in _IDS),

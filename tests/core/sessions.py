@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from core.samples import CONFIG, EVENTS_TRIED
-from treadle.core.approval import Approved, Decision, Modified, Rejected
+from treadle.core.approval import Approved, Decision, Modified, Question, Rejected, Scope
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
@@ -26,6 +26,8 @@ from treadle.core.events import (
     DURABLE,
     AgentEvent,
     ApprovalDecided,
+    ApprovalRequired,
+    CallAssessed,
     CancelRequested,
     Compacted,
     CompactionFailed,
@@ -47,6 +49,7 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import RETRYABLE
 from treadle.core.tools import (
+    Access,
     Outcome,
     RiskLevel,
     ToolError,
@@ -152,13 +155,16 @@ def _model_event(random: Random, at: str) -> AgentEvent:
 def _word_of_a_person(random: Random, state: WaitingForApproval, at: str) -> AgentEvent:
     if random.random() < 0.1:
         return CancelRequested(reason=random.choice(_TEXTS))
+    asked = random.choice(state.questions).call.id
+    if random.random() < 0.2:
+        return random_assessment(random, asked)
     risk = random.choice((None, *RiskLevel))
     decisions: tuple[Decision, ...] = (
         Approved(),
         Rejected(random.choice(_TEXTS)),
         Modified(random.choice(('{"x":1}', '{"cut')), risk),
     )
-    return ApprovalDecided(random.choice(state.questions).call.id, random.choice(decisions), at)
+    return ApprovalDecided(asked, random.choice(decisions), at, _scope(random))
 
 
 def _summary_event(random: Random, state: Compacting, at: str) -> AgentEvent:
@@ -174,15 +180,46 @@ def _summary_event(random: Random, state: Compacting, at: str) -> AgentEvent:
 def _tool_event(random: Random, state: ExecutingTools, at: str) -> AgentEvent:
     call_id = random.choice(state.executions).call_id
     dice = random.random()
-    if dice < 0.25:
-        return ToolStarted(call_id, at)
-    if dice < 0.35:
+    if dice < 0.1:
+        return random_assessment(random, call_id)
+    if dice < 0.18:
+        return random_requirement(random, state.conversation[-1].tool_calls, at)
+    if dice < 0.3:
+        return ToolStarted(call_id, at, access=random.choice((None, *Access)))
+    if dice < 0.37:
         return ToolProgressEvent(call_id, ToolProgress(random.random(), "on it", 1), at)
     if dice < 0.45:
         return ToolUncertain(call_id)
     if dice < 0.55:
         return CancelRequested(reason=random.choice(_TEXTS))
     return ToolCompleted(call_id, _outcome(random, call_id), at)
+
+
+def random_assessment(random: Random, call_id: str) -> CallAssessed:
+    """What the world may find when it looks at a call."""
+    return CallAssessed(
+        call_id,
+        random.choice((None, *RiskLevel)),
+        _scope(random),
+        is_withdrawn=random.random() < 0.1,
+        is_reconfigured=random.random() < 0.5,
+        is_rerun=random.random() < 0.3,
+    )
+
+
+def random_requirement(random: Random, calls: Sequence[ToolCall], at: str) -> ApprovalRequired:
+    """Questions about some of the calls."""
+    some = random.sample(calls, random.randrange(len(calls) + 1))
+    return ApprovalRequired(
+        tuple(Question(call, RiskLevel.HIGH, "why", _scope(random) or Scope()) for call in some), at
+    )
+
+
+def _scope(random: Random) -> Scope | None:
+    ground, content = random.choice(("", "here", "there")), random.choice(("", "old", "new"))
+    access = random.choice((None, *Access))
+    scope = Scope((), ("kind",), ground, content, must_ask=random.random() < 0.3, access=access)
+    return random.choice((None, scope))
 
 
 def _outcome(random: Random, call_id: str) -> Outcome:

@@ -28,6 +28,7 @@ from treadle.core.chat.guards import GUARD_FUNCTIONS
 from treadle.core.chat.states import STATES, AgentState, CallingLlm, ProcessingLlmResponse
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
 from treadle.core.events import EVENTS, AgentEvent
+from treadle.core.tools import ToolErrorKind
 
 
 def _status(state: Any, event: Any) -> str:
@@ -105,6 +106,57 @@ def _may_run(state: Any, event: Any) -> bool:
     )
 
 
+def _fate(state: Any, event: Any) -> str:
+    """What becomes of a call: none if it is not to be decided about, run, ask or refuse."""
+    calls = {call.id: call.tool_name for call in state.conversation[-1].tool_calls}
+    asked = hasattr(state, "questions")
+    status, name = _status(state, event), calls.get(event.call_id, "")
+    if status in {"none", "completed"} or (asked and not _is_asked(state, event)):
+        return "none"
+    declared = {tool.name: tool.risk for tool in CONFIG.tools}
+    is_known = name in declared
+    if event.is_withdrawn or (event.is_rerun and not is_known):
+        return "refuse"
+    scope = event.scope
+    if event.is_rerun and scope is not None:  # the only sample of it is refused, and elsewhere
+        return "refuse"
+    if status == "uncertain":
+        return "run" if event.is_rerun else "refuse"
+    must_ask = scope is not None and scope.must_ask
+    needs_a_yes = is_known and (must_ask or max(declared[name], event.risk or 0) >= 3)
+    too_late = _has_begun(state) or not event.may_ask
+    if asked:
+        may_run = event.is_reconfigured and not needs_a_yes
+        return "run" if may_run else "refuse" if too_late else "ask"
+    [stands] = [one for one in state.executions if one.call_id == event.call_id]
+    now = (scope.ground, scope.content) if scope is not None else ("", "")
+    bound = getattr(stands, "bound", None)
+    as_it_was = not hasattr(bound, "ground") or (bound.ground, bound.content) == now
+    had_a_yes = getattr(stands, "approved", None) is True
+    if event.is_rerun or (had_a_yes and as_it_was):
+        return "run"
+    if not needs_a_yes:
+        return "refuse" if had_a_yes else "run"
+    return "refuse" if too_late else "ask"
+
+
+def _has_begun(state: Any) -> bool:
+    """Whether any call of the round did more than be rejected."""
+    errors = [getattr(getattr(s, "outcome", None), "error", None) for s in state.executions]
+    untouched = [
+        type(status).__name__ == "Pending" or getattr(error, "kind", None) is ToolErrorKind.REJECTED
+        for status, error in zip(state.executions, errors, strict=True)
+    ]
+    return not all(untouched)
+
+
+def _may_be_asked(state: Any, event: Any) -> bool:
+    ids = [question.call.id for question in event.questions]
+    waiting = [s.call_id for s in state.executions if type(s).__name__ == "Pending"]
+    fits = ids != [] and sorted(set(ids)) == sorted(ids) and set(ids) <= set(waiting)
+    return fits and not _has_begun(state)
+
+
 def _has_a_beginning(conversation: Any) -> bool:
     """Whether two messages in view come before the newest one, or before the newest round."""
     roles = [message.role for message in conversation.in_view]
@@ -166,6 +218,10 @@ MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
     Guard.LAST_NONE_RUNS: lambda state, event: (
         _is_last_word(state, event) and not _may_run(state, event)
     ),
+    Guard.MAY_RUN: lambda state, event: _fate(state, event) == "run",
+    Guard.ASKS_NOW: lambda state, event: _fate(state, event) == "ask",
+    Guard.MUST_NOT_RUN: lambda state, event: _fate(state, event) == "refuse",
+    Guard.NONE_BEGAN: _may_be_asked,
     Guard.COMPACTABLE: lambda state, _: len(state.conversation.in_view) >= 2,
     Guard.NOTHING_TO_COMPACT: lambda state, _: len(state.conversation.in_view) < 2,
     Guard.IN_THE_PAST: _was_shown,

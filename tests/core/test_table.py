@@ -56,6 +56,13 @@ PostToolsHook         | CancelRequested                                     | Wa
 Error                 | CancelRequested                                     | WaitingForUserInput | WaitForInput
 WaitingForApproval    | CancelRequested                                     | WaitingForUserInput | WaitForInput
 Compacting            | CancelRequested                                     | WaitingForUserInput | WaitForInput
+ExecutingTools        | CallAssessed (may run)                              | ExecutingTools      | StartCall
+ExecutingTools        | CallAssessed (needs a yes)                          | ExecutingTools      | AskPerson
+ExecutingTools        | CallAssessed (must not run)                         | ExecutingTools      | RefuseCall
+WaitingForApproval    | CallAssessed (may run)                              | WaitingForApproval  | StartCall
+WaitingForApproval    | CallAssessed (needs a yes)                          | WaitingForApproval  | AskPerson
+WaitingForApproval    | CallAssessed (must not run)                         | WaitingForApproval  | RefuseCall
+ExecutingTools        | ApprovalRequired (none has begun)                   | WaitingForApproval  | RequestApproval
 ProcessingLlmResponse | (a call needs a yes)                                | WaitingForApproval  | RequestApproval
 WaitingForApproval    | ApprovalDecided (others open)                       | WaitingForApproval  | WaitForInput
 WaitingForApproval    | ApprovalDecided (changed, riskier)                  | WaitingForApproval  | RequestApproval
@@ -88,6 +95,10 @@ CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
     ("ToolStarted", "call pending or uncertain"): Guard.STARTABLE,
     ("ToolProgressEvent", "call running"): Guard.RUNNING,
     ("ToolUncertain", "call running"): Guard.RUNNING,
+    ("CallAssessed", "may run"): Guard.MAY_RUN,
+    ("CallAssessed", "needs a yes"): Guard.ASKS_NOW,
+    ("CallAssessed", "must not run"): Guard.MUST_NOT_RUN,
+    ("ApprovalRequired", "none has begun"): Guard.NONE_BEGAN,
     ("", "a call needs a yes"): Guard.NEEDS_YES,
     ("ApprovalDecided", "others open"): Guard.OTHERS_ASKED,
     ("ApprovalDecided", "changed, riskier"): Guard.ASKED_AGAIN,
@@ -254,7 +265,10 @@ def test_each_action_carries_what_the_source_document_gives_it() -> None:
         actions.DisplayError: ("text",),
         actions.Shutdown: (),
     }
-    added = {actions.RequestApproval, actions.Summarize, actions.RunState}
+    added = {
+        *(actions.StartCall, actions.AskPerson, actions.RefuseCall),
+        *(actions.RequestApproval, actions.Summarize, actions.RunState),
+    }
     assert set(given) | added == set(AgentAction.__args__)
     for kind, names in given.items():
         assert _fields(kind) == names

@@ -107,5 +107,6 @@ def test_what_is_not_stored_is_what_the_design_calls_transient_and_the_shutdown(
         "LlmEvent.ThinkingDelta",
         "LlmEvent.ToolCallDelta",
         "ToolProgressEvent",
+        "CallAssessed",
         "ShutdownRequested",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.samples import broken, decided
+from core.samples import broken, decided, required
 from thread.journals import EVERY_ENTRY
 from treadle.core.approval import Modified, Rejected
 from treadle.core.events import (
@@ -63,6 +63,10 @@ def test_every_entry_is_told_but_those_that_the_messages_or_the_document_tell(
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
+        (
+            required("a"),
+            RecordText("needs a person's yes after all: bash", "so it is now"),
+        ),
         (decided("a"), RecordText("a person allowed bash")),
         (decided("a", Rejected("not today")), RecordText("a person refused bash", "not today")),
         (decided("a", Modified("{}")), RecordText("a person changed bash", "{}")),

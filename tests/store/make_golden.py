@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from core.samples import Failure, answer, broken, call, ended, said, success
 from store.grown import GROWN, OBJECT, OUTPUTS, Golden
+from store.grown_questions import ASKED_AFTER_ALL
 from store.shelf import CREATOR, Shelf, fill
 from thread.journals import at
 from treadle.core.approval import Decision, NeverAsk, Policy
@@ -157,6 +158,7 @@ THREADS: tuple[Golden, ...] = (
             (CommandBegun("0badf00d", "make \u2028", "/w"),),
         ),
     ),
+    ASKED_AFTER_ALL,
 )
 """Threads by the state they end in; between them every event, every fact and every field."""
 

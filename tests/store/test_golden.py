@@ -81,7 +81,7 @@ def test_the_golden_threads_hold_every_event_every_fact_and_every_state_of_their
         ),
         *("annotated", "extra_set", "trashed", "restored", "scrubbed", "imported", "foreign"),
         *("shared", "privacy_set", "merged", "taken_over", "kind_granted", "revoked", "steered"),
-        *("input_withdrawn", "command_begun", "command_shown"),
+        *("input_withdrawn", "command_begun", "command_shown", "approval_required"),
     }
     assert {told["state"] for told in EXPECTED.values()} == {
         *("waiting_for_user_input", "calling_llm", "executing_tools", "post_tools_hook", "error"),

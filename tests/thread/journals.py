@@ -11,7 +11,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from core.samples import CONFIG, answer, call, decided, ended, failure, said, success, unsummed
+from core.samples import (
+    CONFIG,
+    answer,
+    call,
+    decided,
+    ended,
+    failure,
+    required,
+    said,
+    success,
+    unsummed,
+)
 from core.sessions import random_durable_event
 from treadle.core.approval import Modified, Rejected
 from treadle.core.branch_join import pair_calls_with_results
@@ -43,7 +54,7 @@ from treadle.core.task.events import (
     TimeRanOut,
     TraceLine,
 )
-from treadle.core.tools import RiskLevel
+from treadle.core.tools import Access, RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -255,6 +266,8 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     ended("a"),
     ended("a", failure("a")),
     PostToolsHookCompleted(True, "done"),
+    ToolStarted("a", at(1), access=Access.READ),
+    required("a", "b"),
     decided("a"),
     decided("a", Rejected("not today")),
     decided("a", Modified('{"x":1}', RiskLevel.HIGH)),

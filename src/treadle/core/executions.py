@@ -103,6 +103,14 @@ def drop_approvals(executions: Executions) -> Executions:
     )
 
 
+def drop_old_approvals(executions: Executions, questions: Iterable[Question]) -> Executions:
+    """The executions without what a person has allowed of calls that they are asked about again."""
+    asked = {question.call.id for question in questions}
+    return tuple(
+        drop_approvals((status,))[0] if status.call_id in asked else status for status in executions
+    )
+
+
 def drop_question_scopes(questions: Iterable[Question]) -> tuple[Question, ...]:
     """The questions without what a yes to them would cover: that was somewhere else.
 

@@ -42,6 +42,12 @@ def describe_record(entry: Entry, name_of: NameOf = str) -> RecordText | None:
     return found if found is not None and found.text else None
 
 
+def _describe_requirement(entry: events.ApprovalRequired, name_of: NameOf) -> RecordText:
+    names = ", ".join(name_of(one.call.id) for one in entry.questions)
+    reasons = dict.fromkeys(reason for one in entry.questions for reason in one.reasons)
+    return RecordText(f"needs a person's yes after all: {names}", "; ".join(reasons))
+
+
 def _describe_decision(entry: events.ApprovalDecided, name_of: NameOf) -> RecordText:
     name, decision = name_of(entry.call_id), entry.decision
     if isinstance(decision, Approved):
@@ -128,6 +134,7 @@ def _describe_merge(entry: facts.Merged, _: NameOf) -> RecordText:
 
 _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, NameOf], RecordText | None]]] = MappingProxyType(
     {
+        events.ApprovalRequired: _describe_requirement,
         events.ApprovalDecided: _describe_decision,
         facts.Granted: _describe_grant,
         facts.KindGranted: _describe_kind_grant,

@@ -257,6 +257,9 @@ _TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = M
         events.ToolUncertain: _list_no_texts,
         events.ToolCompleted: _list_result_texts,
         events.PostToolsHookCompleted: _list_hook_texts,
+        events.ApprovalRequired: lambda entry: [
+            (SearchTextKind.OTHER, "\n".join(one.reasons)) for one in entry.questions
+        ],
         events.ApprovalDecided: _list_decision_texts,
         events.CompactionRequested: lambda entry: [(SearchTextKind.NOTE, entry.focus)],
         events.Compacted: lambda entry: [(SearchTextKind.ANSWER, entry.summary)],

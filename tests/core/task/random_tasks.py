@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from core.sessions import random_assessment, random_requirement
 from core.task.tasks import ANSWER, at, broken, call, fails, fine, given, says, settings
 from treadle.core.approval import (
     AlwaysAsk,
@@ -46,7 +47,7 @@ from treadle.core.task.events import (
 )
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.table import Event, State
-from treadle.core.tools import RiskLevel, ToolProgress
+from treadle.core.tools import Access, RiskLevel, ToolProgress
 
 _NAMES = ("look", "edit", "burn", "unheard_of")
 _IDS = ("a", "b", "a", "", "c")
@@ -129,9 +130,11 @@ def random_event(random: Random, machine: TaskMachine, clock: int) -> Any:
             return RetryTimeoutFired(when)
         return _answer(random, when)
     if machine.round:
-        return _tool_event(random, random.choice(machine.round)[0].id, when)
+        return _tool_event(random, machine, when)
     if machine.questions:
         asked = random.choice(machine.questions).call.id
+        if random.random() < 0.2:
+            return random_assessment(random, asked)
         return decision(random, asked, when)
     if state == State.REFLECTING:
         return random.choice((_anything(random, when)[0], Compacted(3, "what was found", when)))
@@ -156,6 +159,8 @@ def _anything(random: Random, when: str) -> list[Any]:
         ToolProgressEvent(call_id, ToolProgress(0.5), when),
         ToolStarted(call_id, when),
         ToolUncertain(call_id),
+        random_assessment(random, call_id),
+        random_requirement(random, [call(call_id), call("a")], when),
         fine(call_id, at=when),
         decision(random, call_id, when),
         PostToolsHookCompleted(True, at=when),
@@ -192,10 +197,16 @@ def _answer(random: Random, when: str) -> Any:
     )
 
 
-def _tool_event(random: Random, call_id: str, when: str) -> Any:
+def _tool_event(random: Random, machine: TaskMachine, when: str) -> Any:
+    calls = [one for one, _ in machine.round]
+    call_id = random.choice(calls).id
     dice = random.random()
-    if dice < 0.25:
-        return ToolStarted(call_id, when)
+    if dice < 0.1:
+        return random_assessment(random, call_id)
+    if dice < 0.18:
+        return random_requirement(random, calls, when)
+    if dice < 0.28:
+        return ToolStarted(call_id, when, access=random.choice((None, *Access)))
     if dice < 0.35:
         return ToolUncertain(call_id)
     if dice < 0.8:

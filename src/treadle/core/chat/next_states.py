@@ -57,6 +57,7 @@ from treadle.core.executions import (
     append_results,
     apply_decision,
     apply_tool_event,
+    drop_old_approvals,
     list_completed_tools,
     list_questions,
     make_pending_status,
@@ -179,7 +180,8 @@ def _run_none(config: AgentConfig, state: WaitingForApproval, event: ApprovalDec
 def _ask_after_all(
     _: AgentConfig, state: ExecutingTools, event: ApprovalRequired
 ) -> WaitingForApproval:
-    return WaitingForApproval(state.conversation, state.executions, event.questions)
+    executions = drop_old_approvals(state.executions, event.questions)
+    return WaitingForApproval(state.conversation, executions, event.questions)
 
 
 def _apply_event(_: AgentConfig, state: ExecutingTools, event: ToolEvent) -> ExecutingTools:

@@ -21,6 +21,7 @@ from treadle.core.executions import (
     apply_tool_event,
     are_done,
     cancel_open_calls,
+    drop_old_approvals,
     has_succeeded,
     make_failed_status,
     replace_execution,
@@ -139,7 +140,8 @@ def _require_approval(memory: AgentMemory, event: ApprovalRequired, state: State
     """Ask a person after all: what the calls stand on has changed since Planning."""
     if not are_unstarted(memory.executions, event.questions):
         return memory, None
-    return _ask_person(memory, event.questions, state)
+    executions = drop_old_approvals(memory.executions, event.questions)
+    return _ask_person(replace(memory, executions=executions), event.questions, state)
 
 
 def _ask_person(memory: AgentMemory, questions: tuple[Question, ...], state: State) -> StateResult:
