@@ -87,9 +87,8 @@ def question_block(
     """
     call = question.call
     name, risk = escape_name(call.tool_name), question.risk.name.lower()
-    loud = "bad" if question.risk >= RiskLevel.HIGH else "warn"
     blocks: list[RenderableType] = [
-        Text(f"{name} needs your approval; its risk is {risk}:", f"bold {rich_style(loud)}"),
+        Text(f"{name} needs your approval; its risk is {risk}:", f"bold {_style(question)}"),
         _render_call(call, diff, is_plain=is_plain, is_whole=is_whole),
     ]
     cut = _describe_omission(call, diff, is_whole=is_whole)
@@ -101,12 +100,17 @@ def describe_risk(
 ) -> Iterator[RenderableType]:
     """What is dangerous about a call, what is not shown, a reason to ask, what would hold it."""
     for why in _list_dangers(question, unshown):
-        yield Text(f"  careful: {mark_unseen(why)}", rich_style("bad"))
+        yield Text(f"  careful: {mark_unseen(why)}", _style(question))
     if reason:
         yield Text(f"  {mark_unseen(reason)}", rich_style("dim"))
     if question.scope.confined:
         words = f"  it would run confined: {mark_unseen(question.scope.confined)}"
         yield Text(words, rich_style("dim"))
+
+
+def _style(question: Question) -> str:
+    """Red is for what is critical alone: who sees it at each question sees it no more."""
+    return rich_style("bad" if question.risk >= RiskLevel.CRITICAL else "warn")
 
 
 def call_block(call: ToolCall, *, is_plain: bool = False, is_whole: bool = False) -> RenderableType:
