@@ -1,92 +1,83 @@
-"""What holds for every text: an answer, in time, and no cover for what is added or wrapped."""
+"""What holds for every text: an answer, in time; and plain words are those that bash reads."""
 
 from __future__ import annotations
 
+import subprocess
 from itertools import product
-from shlex import quote
+from pathlib import Path
 from typing import Final
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from case_tables import for_every_row
 from processor_time import slow
-from risk.everyday import BY_THEMSELVES, GRANTED
 from treadle.core.tools import RiskLevel
-from treadle.risk.assess import COMMAND_SIZE_MAX, assess
-from treadle.risk.harmless import RULES
-from treadle.risk.kinds import kind_of_words
+from treadle.risk.advice import ADVICE, COMMAND_LENGTH_MAX
+from treadle.risk.assess import assess
+from treadle.risk.plain_shell import read_plain
+from treadle.risk.settings import settings_written
 
-HARMLESS: Final = {k for kinds in (*GRANTED.values(), *BY_THEMSELVES.values()) for k in kinds}
-CRITICAL: Final = ("rm -rf /", "git push --force", "cat ~/.ssh/id_rsa", "dd if=x of=/dev/sda")
 PIECES: Final = st.sampled_from(
     [
-        *"'\"\\`$(){}[]<>|&;#!*?~=\n\t -_x1",
+        *"'\"\\`$(){}[]<>|&;#!*?~=\n\t -_x1@:^%+,./",
         *("$(", "${", "$((", "<<", "<<<", "EOF", "\nEOF\n", "rm ", "git ", "sh -c ", "case "),
-        *(" in ", "esac", "for ", "do ", "done", "if ", "fi", "[[ ", "]]"),
+        *(" in ", "esac", "for ", "do ", "done", "if ", "fi", "[[ ", "]]", "2>&1", "\\\n", " && "),
     ]
 )
-WRAPPERS: Final = (
-    *("sudo {}", "env A=1 {}", "nice -n 3 {}", "timeout 5 {}", "nohup {}", "xargs {}"),
-    *("command {}", "true && {}", "({})", "{{ {}; }}", "if true; then {}; fi", "echo $( {} )"),
-    *("sh -c {quoted}", "eval {quoted}"),
+ARGUMENTS: Final = st.lists(
+    st.sampled_from([*"'\"\\#!*?~=\t -x1@:^%+,./[]", "a b", "\\'", '"x y"', "'$z'", "\\\n", "=~"]),
+    min_size=1,
+    max_size=12,
+).map("".join)
+HEADS: Final = (
+    *("rm -r ", "git push ", "git clean ", "aws ", "find ", "psql -c '", "chmod -R ", "docker "),
+    *("curl x ", "x | ", "sudo ", "cat ", "git branch ", "kubectl ", "sed -n ", "make "),
+)
+WORDS: Final = (*("a ", "-", "-f", "-a-a", "/ ", "a/", ".git/", "-C x ", "rm "),)
+"""Behind the name of a program, for which rules about its words are tried."""
+SHAPES: Final = (
+    *("$(", "${", "`", "'", '"', "<(", "(", "{ ", "\\", "<<A ", "a|", "a;", "$x", "[[", "f", "' "),
+    *("sudo ", "sh -c ", "-exec ", "*", "a=", "\n", " ", "f(){ ", ">", ".env", "eval(", "~/", '" '),
+    *("delete from ", "curl ", "| sudo - ", "base64 ", "<<A\n", "drop table ", "s/", "a\\\n"),
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200))
 def test_every_text_has_an_answer(text: str) -> None:
-    danger = assess(text)
+    danger = assess(text, "/work")
     assert danger.risk >= RiskLevel.HIGH
     assert not (danger.kinds and danger.risk is RiskLevel.CRITICAL)
+    assert all(kind.isprintable() for kind in danger.kinds)
+    assert {*danger.reasons} <= {one.sentence for one in ADVICE}
+    settings_written(text)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.sampled_from([*GRANTED]), st.sampled_from(["; ", " && ", "\n", " | ", " & ", " || "]))
-def test_a_deletion_that_is_added_is_never_covered(command: str, joint: str) -> None:
-    for text in (f"{command.partition(' #')[0]}{joint}rm -rf /", f"rm -rf /{joint}{command}"):
-        danger = assess(text)
-        assert danger.risk is RiskLevel.CRITICAL
-        assert danger.kinds == ()
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.sampled_from([*GRANTED]), st.data())
-def test_a_deletion_put_in_anywhere_is_never_covered(command: str, data: st.DataObject) -> None:
-    plain = command.partition("#")[0]
-    places = [n for n in range(len(plain) + 1) if plain[:n].count("'") % 2 == 0]
-    place = data.draw(st.sampled_from([n for n in places if plain[n - 1 : n] != "\\"]))
-    danger = assess(f"{plain[:place]}; rm -rf / ;{plain[place:]}")
-    assert not (danger.kinds and {*danger.kinds} <= HARMLESS)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.sampled_from(CRITICAL), st.lists(st.sampled_from(WRAPPERS), max_size=4))
-def test_a_danger_stays_one_in_any_wrappers(command: str, wrappers: list[str]) -> None:
-    for wrapper in wrappers:
-        command = wrapper.format(command, quoted=quote(command))
-    assert assess(command).risk is RiskLevel.CRITICAL
-
-
-@for_every_row("key", [*RULES])
-def test_a_kind_as_a_command_is_of_that_kind_or_of_none(key: str) -> None:
-    words = (*key.split(" "),)
-    assert kind_of_words(words) == key
-
-
-SHAPES: Final = (
-    *(
-        *("$(", "${", "$((", "`", "'", '"', "<(", "(", "{ ", "\\", "<<A ", "a|", "a;", "a ", "$x"),
-        "[[",
-    ),
-    *("sudo ", "sh -c ", "strace ", "find -exec ", "*", "{a,", "a/", "../", "a=", "-", "\n", " "),
-    *("case x in ", "f(){ ", "delete from ", "copy ", "open ", "chr(", "s/", "sed -e '", "/etc/x "),
-)
-
-
-def test_what_a_text_costs_grows_with_its_length_whatever_its_shape() -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_what_a_text_costs_grows_with_its_length_whatever_its_shape(part: int) -> None:
+    pairs = [*product(HEADS, WORDS), *(("", shape) for shape in SHAPES + WORDS)]
     texts = {
-        head + shape: (head + shape * COMMAND_SIZE_MAX)[: COMMAND_SIZE_MAX - 1]
-        for head, shape in product(("", "psql -c '", 'python -c "'), SHAPES)
+        head + shape: (head + shape * COMMAND_LENGTH_MAX)[: COMMAND_LENGTH_MAX - 1]
+        for head, shape in pairs[part::4]
     }
     assert slow(assess, texts) == []
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(ARGUMENTS, min_size=60, max_size=60))
+def test_plain_words_are_those_that_bash_reads(tmp_path: Path, texts: list[str]) -> None:
+    expected: list[list[str]] = []
+    script = ["set -f; show() { printf '%s\\0' \"$@\"; printf '\\1'; }"]
+    for text in texts:
+        commands = read_plain(f"show {text}")
+        if len(commands) == 1:
+            script.append(f"show {text}")
+            expected.append([*commands[0].texts[1:]] or [""])
+    done = subprocess.run(
+        ["bash", "-c", "\n".join(script)], cwd=tmp_path, capture_output=True, check=True
+    )
+    found = done.stdout.decode().split("\1")[:-1]
+    assert [one.split("\0")[:-1] for one in found] == expected

@@ -6,17 +6,12 @@ so may whatever else the command runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Struct
 
-from treadle.risk import git
-from treadle.risk.calls import ProgramCall, has_option, name_of, operands
-from treadle.risk.files import is_written
-from treadle.risk.lexer import UnreadableCommand
-from treadle.risk.reasons import Reason
-from treadle.risk.split import Simple, split
+from treadle.risk.plain_shell import read_plain
 
 _SHOWERS: Final = frozenset({"echo", "true", ":", "head", "tail", "cat", "grep", "wc", "ls", "pwd"})
 _READS: Final = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "--list", "-l")
@@ -24,6 +19,15 @@ _READ_VERBS: Final = frozenset({"get", "get-all", "get-regexp", "get-urlmatch", 
 _ELSEWHERE: Final = ("--global", "--system", "--worktree", "--file", "-f", "--blob")
 _WHOLE_SECTIONS: Final = ("--rename-section", "--remove-section", "--edit", "-e")
 _WHOLE_VERBS: Final = frozenset({"edit", "rename-section", "remove-section"})
+_STARTER_VERBS: Final = frozenset(
+    {"archive", "bisect", "clone", "difftool", "for-each-repo", "hook", "instaweb", "maintenance"}
+    | {"mergetool", "shell"}
+)
+_STARTER_OPTIONS: Final = (
+    *("--exec", "-x", "-O", "--open-files-in-pager", "--ext-diff", "--extcmd", "--upload-pack"),
+    *("--receive-pack", "--template", "--separate-git-dir", "--edit-description"),
+)
+"""With these git runs other programs, which could write settings too."""
 _WORD_COUNT_MAX: Final = 100
 """Of a command that is looked at; the rules below look at each word a few times."""
 
@@ -72,45 +76,80 @@ def setting_of(key: str, value: str | None = None) -> Setting:
 
 def settings_written(command: str) -> tuple[Setting, ...]:
     """The settings of its repository that a command writes; none of one that runs more than git."""
-    try:
-        script = split(command)
-    except UnreadableCommand:
-        return ()
     found: list[Setting] = []
-    if not script.is_chain or script.scripts or script.functions:
-        return ()
-    for simple in script.commands:
-        if not _is_tame(simple):
+    for one in read_plain(command):
+        program, *rest = one.texts
+        is_bare = not (one.assignments or one.redirects or any(w.is_pattern for w in one.words))
+        if not is_bare or len(rest) >= _WORD_COUNT_MAX:
             return ()
-        if simple.words[0].text == "git":
-            _, verb, rest = git.parsed(tuple(word.text for word in simple.words[1:]))
-            found += _RULES.get(verb, _nothing)(rest)
+        if program == "git":
+            verb, *rest = _skip_pager(rest)
+            if _starts_programs(verb, tuple(rest)):
+                return ()
+            found += _RULES.get(verb, _nothing)(tuple(rest))
+        elif program not in _SHOWERS:
+            return ()
     return tuple(dict.fromkeys(found))
 
 
-def _is_tame(simple: Simple) -> bool:
-    """Whether it is git itself, in the folder where it stands, or shows what git says."""
-    words = simple.words
-    if simple.assignments or not words or len(words) > _WORD_COUNT_MAX:
-        return False
-    if not all(word.is_known for word in words) or any(map(is_written, simple.redirects)):
-        return False
-    if words[0].text in _SHOWERS:
-        return True
-    call = ProgramCall(name_of(words[0].text), words[0], words[1:])
-    front, _, _ = git.parsed(call.texts)
-    is_here = words[0].text == "git" and all(one == "--no-pager" for one in front)
-    return is_here and Reason.STARTS not in git.reasons(call)
+def _skip_pager(texts: list[str]) -> list[str]:
+    """The subcommand with what follows it; empty words if there is none."""
+    while texts[:1] == ["--no-pager"]:
+        texts = texts[1:]
+    return texts or [""]
+
+
+def _starts_programs(verb: str, rest: tuple[str, ...]) -> bool:
+    """Whether git may run other programs, or works elsewhere than in its folder."""
+    return (
+        verb.startswith("-")
+        or verb in _STARTER_VERBS
+        or _has_option(rest, *_STARTER_OPTIONS)
+        or any(text.startswith(("ext::", "fd::")) for text in rest)
+        or (verb == "submodule" and "foreach" in rest)
+    )
+
+
+def _operands(texts: Iterable[str]) -> tuple[str, ...]:
+    """The texts that are no options; all after `--`."""
+    found: list[str] = []
+    after = False
+    for text in texts:
+        if after or not text.startswith("-") or text == "-":
+            found.append(text)
+        elif text == "--":
+            after = True
+    return tuple(found)
+
+
+def _has_option(texts: Iterable[str], *options: str) -> bool:
+    """Whether one of the options is among the texts.
+
+    A short one (`-f`) also in a bundle (`-uf`); a long one also cut short (`--forc`), since git
+    takes that, and with a value (`--force=x`).
+    """
+    short = {option[1] for option in options if len(option) == 2}
+    long = [option for option in options if len(option) > 2]
+    for text in texts:
+        if text == "--":
+            return False
+        name = text.partition("=")[0]
+        if text.startswith("--"):
+            if len(name) > 3 and any(option.startswith(name) for option in long):
+                return True
+        elif text.startswith("-") and short & {*text[1:]}:
+            return True
+    return False
 
 
 def _config(rest: tuple[str, ...]) -> tuple[Setting, ...]:
-    named = operands(rest)
-    if has_option(rest, *_READS, *_ELSEWHERE, *_WHOLE_SECTIONS):
+    named = _operands(rest)
+    if _has_option(rest, *_READS, *_ELSEWHERE, *_WHOLE_SECTIONS):
         return ()
     verb = named[0] if named else ""
     if verb in _READ_VERBS or verb in _WHOLE_VERBS:
         return ()
-    removes = verb == "unset" or has_option(rest, "--unset", "--unset-all")
+    removes = verb == "unset" or _has_option(rest, "--unset", "--unset-all")
     named = named[1:] if verb in ("set", "unset") else named
     if not named or "." not in named[0] or (len(named) == 1 and not removes):
         return ()
@@ -119,7 +158,7 @@ def _config(rest: tuple[str, ...]) -> tuple[Setting, ...]:
 
 def _remote(rest: tuple[str, ...]) -> tuple[Setting, ...]:
     verb, *more = rest or ("",)
-    named = operands(more)
+    named = _operands(more)
     if verb == "add":
         # An option may have taken one of the words: the name and the address are the last two.
         return tuple(_of_remote(*named[-2:])) if len(named) > 1 else ()
@@ -138,15 +177,15 @@ def _of_remote(name: str, url: str) -> tuple[Setting, ...]:
 
 def _branch(rest: tuple[str, ...]) -> tuple[Setting, ...]:
     writes = ("-u", "--set-upstream-to", "--unset-upstream", "-t", "--track", "-m", "--move")
-    is_written_anyway = has_option(rest, *writes, "-M", "-c", "--copy", "-C")
-    named = operands(rest)
+    is_written_anyway = _has_option(rest, *writes, "-M", "-c", "--copy", "-C")
+    named = _operands(rest)
     return _OF_BRANCHES if is_written_anyway or _follows(named[1:2]) else ()
 
 
 def _switch(rest: tuple[str, ...]) -> tuple[Setting, ...]:
-    is_new = has_option(rest, "-b", "-B", "-c", "-C", "--create", "--force-create")
-    follows = is_new and _follows(operands(rest)[1:2])
-    return _OF_BRANCHES if follows or has_option(rest, "-t", "--track") else ()
+    is_new = _has_option(rest, "-b", "-B", "-c", "-C", "--create", "--force-create")
+    follows = is_new and _follows(_operands(rest)[1:2])
+    return _OF_BRANCHES if follows or _has_option(rest, "-t", "--track") else ()
 
 
 def _follows(named: tuple[str, ...]) -> bool:
@@ -155,17 +194,17 @@ def _follows(named: tuple[str, ...]) -> bool:
 
 
 def _push(rest: tuple[str, ...]) -> tuple[Setting, ...]:
-    return _OF_BRANCHES if has_option(rest, "-u", "--set-upstream") else ()
+    return _OF_BRANCHES if _has_option(rest, "-u", "--set-upstream") else ()
 
 
 def _fetch(rest: tuple[str, ...]) -> tuple[Setting, ...]:
-    return _OF_BRANCHES if has_option(rest, "--set-upstream") else ()
+    return _OF_BRANCHES if _has_option(rest, "--set-upstream") else ()
 
 
 def _submodule(rest: tuple[str, ...]) -> tuple[Setting, ...]:
-    verb = (*operands(rest), "")[0]
+    verb = (*_operands(rest), "")[0]
     writes = verb in ("add", "init", "deinit", "sync", "set-url", "set-branch")
-    is_first = verb == "update" and has_option(rest, "--init")
+    is_first = verb == "update" and _has_option(rest, "--init")
     return _OF_SUBMODULES if writes or is_first else ()
 
 
