@@ -13,7 +13,7 @@ from cli.test_signals import Script
 
 LONG = f"""
 [[replies]]
-calls = [{{ tool = "bash", arguments = {{ command = "ls", more = "{"x" * 5000}" }} }}]
+calls = [{{ tool = "write_file", arguments = {{ path = "a", more = "{"x" * 5000}" }} }}]
 
 [[replies]]
 text = "Done."

@@ -20,7 +20,7 @@ def test_what_is_less_safe_than_usual_is_said(
     config = tmp_path / "home/config/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(
-        'sandbox = "off"\nnetwork = "on"\napproval_mode = "auto"\nlocal_only = true\n'
+        'sandbox = "off"\nnetwork = "on"\napproval_mode = "auto"\nread = "ask"\nlocal_only = true\n'
     )
     path = f"{repository}/bin::{environment['PATH']}"
     told = by_name(treadle("doctor", "--json", PATH=path, PYTHONPATH=f"{repository}/lib").stdout)
@@ -34,6 +34,7 @@ def test_what_is_less_safe_than_usual_is_said(
         ("environment", f"PYTHONPATH has {repository}/lib:"),
         *([("user", "you are root")] if os.getuid() == 0 else []),
     ]
+    assert [one["text"][:12] for one in told["read"]] == ['read = "ask"']
     missing = [
         (name, begin)
         for name, begin in expected
@@ -53,12 +54,12 @@ def test_what_is_less_safe_than_usual_is_said(
     assert "the key of far (environment K) goes to http://llm.example/v1" in finding.text
 
 
-def test_that_no_command_can_run_here_is_said(treadle: Run, repository: Path) -> None:
+def test_that_a_kind_of_command_cannot_run_here_is_said(treadle: Run, repository: Path) -> None:
     """What a command would be told, in the same words; with a link nothing can be protected."""
     said = by_name(treadle("doctor", "--json").stdout)["sandbox"][0]
     assert said["status"] == "ok", said
     (repository / ".treadle").symlink_to(repository)
     (found,) = by_name(treadle("doctor", "--json").stdout)["sandbox"]
     assert found["status"] == "warning"
-    assert "no command can run" in found["text"]
+    assert "no command that may write can run" in found["text"]
     assert "symbolic link" in found["text"]

@@ -333,6 +333,10 @@ class Sandbox:
             and not self._is_writable(path)
             and not any(is_below(one, path) for one in private)
         ]
+        if self.only_reads:
+            # Of what lies on a scratch folder, Landlock lets pipes with a name be written too.
+            empty |= {top for top in scratch if any(is_below(one, top) for one in readable)}
+            scratch -= empty
         return Mounts(
             scratch=tuple(sorted(scratch & private)),
             empty=tuple(sorted(empty & private)),
@@ -440,11 +444,12 @@ class Sandbox:
         env = self.environment()
         home = self._homes[0] if self._homes else ""
         if self._backend.name == "bubblewrap":
-            env |= self._cache_variables("/tmp") | {"TMPDIR": "/tmp"}  # noqa: S108  its own
-            if home not in mounts.scratch and (self.only_reads or not self.rules.why_wide):
-                home = env["HOME"] = "/tmp"  # noqa: S108
-            is_own = home in mounts.scratch
-            data = {f"{home}/.gitconfig": self._git_settings} if is_own else {}
+            own = (*mounts.scratch, *mounts.empty)
+            place = next((one for one in folders.SCRATCH if one in mounts.scratch), "/tmp")  # noqa: S108
+            env |= self._cache_variables(place) | {"TMPDIR": place}
+            if home not in own and (self.only_reads or not self.rules.why_wide):
+                home = env["HOME"] = place
+            data = {f"{home}/.gitconfig": self._git_settings} if home in own else {}
             laid = replace(
                 mounts,
                 hidden_folders=(

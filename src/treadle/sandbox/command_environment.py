@@ -35,6 +35,8 @@ _OF_READING: Final[Mapping[str, str]] = {
 """What keeps programs from writing beside what they read, as they do where they can."""
 _IN_SCRATCH: Final = (
     ("XDG_CACHE_HOME", "xdg"),
+    ("XDG_STATE_HOME", "state"),
+    ("DOTNET_CLI_HOME", "dotnet"),
     ("PIP_CACHE_DIR", "pip"),
     ("UV_CACHE_DIR", "uv"),
     ("npm_config_cache", "npm"),

@@ -26,6 +26,8 @@ _NO_NETWORK: Final = re.compile(
     r"|Network is (unreachable|down)|Name or service not known|nodename nor servname"
     r"|\b(ENETUNREACH|EAI_AGAIN|ENOTFOUND)\b|dial tcp: lookup|failed to lookup address"
 )
+_PROGRAM: Final = re.compile(r"/\S+: (line \d+: )?")
+"""With which programs begin what they say, if they were called by a path."""
 _ABSOLUTE: Final = re.compile(r"""(?:^|[\s'"`:(=])(/[^\s'"`:)]+)""")
 
 
@@ -65,4 +67,5 @@ def _is_of_network(line: str) -> bool:
 
 def _is_of_workspace(line: str, workspace: str) -> bool:
     """Whether what a line complains about may be a file of the workspace."""
-    return workspace in line or not _ABSOLUTE.search(line)
+    said = line[len(found[0]) :] if (found := _PROGRAM.match(line)) else line
+    return workspace in said or not _ABSOLUTE.search(said)

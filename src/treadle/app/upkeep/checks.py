@@ -154,7 +154,7 @@ def check_sandbox() -> Iterator[Finding]:
     if found.name:
         text = f"Landlock {version} and seccomp hold commands, which is less: {found.why_not}"
     else:
-        text = f"nothing holds commands, so they are refused: {found.why_not}"
+        text = f"nothing holds commands, so each is asked about: {found.why_not}"
     yield warning("sandbox", text, advice)
 
 

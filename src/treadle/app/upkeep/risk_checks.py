@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from treadle.app.sessions.provider_reachability import ProviderReachability
-from treadle.app.upkeep.checks import Finding, check_sandbox, warning
+from treadle.app.upkeep.checks import Finding, check_sandbox, ok, warning
 from treadle.config.loader import LoadedSettings
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolExecutionOutcome
@@ -25,25 +25,28 @@ _SETTINGS = "`treadle config show --origin` tells where it is set"
 
 
 def check_commands(policy: Policy) -> Iterator[Finding]:
-    """What holds commands in this folder: found by running one that may do what they may.
+    """What holds commands in this folder: found by running one of each kind.
 
     Only that sees what the file system of this very machine makes of the sandbox.
     """
-    # A look leaves nothing behind, so no cache either.
-    sandbox = Sandbox(replace(policy, caches=""), Path.cwd())
-    problem = "" if sandbox.is_off else asyncio.run(_try_command(sandbox))
-    for found in check_sandbox():
-        if found.status == "ok" and problem:
-            advice = "work in another folder, or mend what it says (docs/sandbox.md)"
-            yield warning("sandbox", f"no command can run in {Path.cwd()}: {problem}", advice)
-        else:
-            yield found
+    # A look leaves nothing behind, so no cache either; and nobody has said that it may run free.
+    sandbox = Sandbox(replace(policy, caches="", may_ask=False), Path.cwd())
+    wanted = () if sandbox.is_off else ("read",) if sandbox.only_reads else ("read", "write")
+    problems = {access: asyncio.run(_try_command(sandbox, access)) for access in wanted}
+    (finding,) = check_sandbox()
+    failed = {access: problem for access, problem in problems.items() if problem}
+    if finding.status != "ok" or not failed:
+        yield finding
+        return
+    kinds = " or ".join(failed)
+    text = f"no command that may {kinds} can run in {Path.cwd()}: {'; '.join({*failed.values()})}"
+    yield warning("sandbox", text, "work in another folder, or mend it (docs/sandbox.md)")
 
 
-async def _try_command(sandbox: Sandbox) -> str:
+async def _try_command(sandbox: Sandbox, access: str) -> str:
     """Why a command does not run; empty if it does."""
     registry = Registry(builtin_tools(), workspace=sandbox.workspace, sandbox=sandbox)
-    call = ToolCall("doctor", "bash", json.dumps({"command": "echo ran"}))
+    call = ToolCall("doctor", "bash", json.dumps({"command": "echo ran", "access": access}))
     outcome = await registry.execute(call, key=call.id, progress=lambda progress: None)
     if not isinstance(outcome, ToolExecutionOutcome.Success):
         return outcome.error.text
@@ -51,7 +54,7 @@ async def _try_command(sandbox: Sandbox) -> str:
 
 
 def check_settings(loaded: LoadedSettings, user: int) -> Iterator[Finding]:
-    """What was chosen that lets an agent do more than usual.
+    """What was chosen that lets an agent do more than usual, or has it ask more.
 
     Args:
         loaded: the settings that hold here.
@@ -62,8 +65,10 @@ def check_settings(loaded: LoadedSettings, user: int) -> Iterator[Finding]:
         text = 'sandbox = "off": commands can do whatever you can'
         yield warning("sandbox", text, f"use `--sandbox off` for single runs; {_SETTINGS}")
     if chosen.network == "on":
-        text = 'network = "on": every command reaches the network, also localhost, unasked'
+        text = 'network = "on": commands reach the network, also localhost, unasked'
         yield warning("network", text, f'choose "ask"; {_SETTINGS}')
+    if chosen.read == "ask":
+        yield ok("read", f'read = "ask": commands that only read are asked about too; {_SETTINGS}')
     if chosen.approval_mode == "auto":
         text = 'approval_mode = "auto": new threads ask nothing'
         yield warning("approval", text, f"use `--approval-mode auto` for single runs; {_SETTINGS}")
