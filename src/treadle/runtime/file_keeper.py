@@ -71,6 +71,7 @@ class FileKeeper:
     ) -> None:
         """Keep how things stand before a round, if it is at its start and may change them."""
         if any(has_begun(status) for _, status in round_):
+            self.only_reads = self.only_reads and not may_change
             return
         self.is_whole, self.only_reads = True, not may_change
         if may_change:

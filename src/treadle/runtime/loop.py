@@ -23,6 +23,7 @@ from treadle.core.actions import (
     Summarize,
 )
 from treadle.core.events import PostToolsHookCompleted, RetryTimeoutFired
+from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import DiskError
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.inbox import StopRequest
@@ -115,8 +116,11 @@ class TurnLoop:
             await self._files.observe()
         elif was_busy:
             self._scheduler.clear()
-            calls = await self._recovery.recover(is_own=self.is_prepared)
+            done = ToolExecutionStatus.Completed
+            calls = [call for call, status in machine.round if not isinstance(status, done)]
+            # Before anybody is asked: a stop meanwhile keeps the files, too.
             self._files.resume_round(may_change=self._scheduler.may_change(calls))
+            await self._recovery.recover(is_own=self.is_prepared)
         elif not self.is_prepared:
             await self._files.observe()
         self.is_prepared = True

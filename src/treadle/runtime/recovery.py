@@ -93,14 +93,11 @@ class CallRecovery:
         self._approvals = approvals
         self._ask = ask
 
-    async def recover(self, *, is_own: bool) -> tuple[ToolCall, ...]:
+    async def recover(self, *, is_own: bool) -> None:
         """Say what was left and what becomes of it; what is to be done is due then.
 
         Args:
             is_own: whether this process has left it.
-
-        Returns:
-            The calls that were open.
         """
         machine, writer = self._journal.machine, self._journal.writer
         stopped, writer.stopped = writer.stopped, ""
@@ -111,7 +108,7 @@ class CallRecovery:
             due = machine.obligations()
             self._turn.due = due if is_work(due) else None
             self._turn.note(f"{what} in {machine.state_name}; going on from there")
-            return ()
+            return
         found = list_open_calls(machine.round, machine.config, has_person=self._ask is not None)
         self._turn.note(describe_recovery(what, found))
         doubtful = [one for one in found if one.is_in_doubt]
@@ -126,7 +123,6 @@ class CallRecovery:
                 again.add(one.call.id)
         if again:  # in request order: a call may stand on those before it
             self._turn.due = ExecuteTools(tuple(o.call for o in found if o.call.id in again))
-        return tuple(one.call for one in found)
 
     async def _runs_again(self, one: OpenCall, stopped: str) -> bool:
         """Whether a person says to run the call again; else it ends here."""
