@@ -11,10 +11,10 @@ from hashlib import sha256
 from posixpath import basename, dirname
 from typing import Any, Final
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
-from treadle.runtime.tool_round import ToolRound
 
 from lab.model_disk import ModelDisk
 from lab.model_nodes import File
@@ -23,8 +23,10 @@ from treadle.core.approval import Scope
 from treadle.core.events import ToolUncertain
 from treadle.core.messages import ToolCall
 from treadle.core.tools import BlobRef, EffectClass, Status
-from treadle.runtime.driver import Driver
-from treadle.runtime.session import Session
+from treadle.runtime.call_scheduler import CallScheduler
+from treadle.runtime.sub_agent_calls import SubAgentCalls
+from treadle.runtime.thread_journal import ThreadJournal
+from treadle.runtime.turn_progress import TurnProgress
 from treadle.store import journal, local_store, thread_reader
 from treadle.store.adoption_marks import AdoptionMarks
 from treadle.store.blobs import Blobs
@@ -254,22 +256,29 @@ def _drafts_left() -> Patch:
 
 
 def _tool_before_its_intent() -> Patch:
-    return _committing_late(lambda session: bool(session._round._started))
+    return _committing_late(CallScheduler, lambda scheduler: bool(scheduler._started))
 
 
 def _request_before_the_result() -> Patch:
-    return _committing_late(lambda session: isinstance(session._due, SendLlmRequest))
+    return _committing_late(TurnProgress, lambda turn: isinstance(turn.due, SendLlmRequest))
 
 
-def _committing_late(is_due: Callable[[Session], bool]) -> Patch:
-    """What is due is performed first; its batch is made durable with the next one."""
-    commit = Session._commit
+@contextmanager
+def _committing_late(part: type[Any], is_due: Callable[[Any], bool]) -> Iterator[None]:
+    """What this part of a driver has due comes first; its batch is durable with the next one."""
+    make, commit = part.__init__, ThreadJournal.commit
+    part_of: WeakKeyDictionary[ThreadJournal, Any] = WeakKeyDictionary()
 
-    def late(self: Session) -> None:
-        if not is_due(self):
+    def remember(self: Any, journal: ThreadJournal, *others: Any) -> None:
+        make(self, journal, *others)
+        part_of[journal] = self
+
+    def late(self: ThreadJournal) -> None:
+        if not is_due(part_of[self]):
             commit(self)
 
-    return patch.object(Session, "_commit", late)
+    with patch.object(part, "__init__", remember), patch.object(ThreadJournal, "commit", late):
+        yield
 
 
 def _queued_input_in_memory() -> Patch:
@@ -292,12 +301,15 @@ def _lock_not_exclusive() -> Patch:
 
 
 def _approved_call_without_its_intent() -> Patch:
-    begin = ToolRound.begin_call
+    record_start = CallScheduler._record_start
 
-    def hasty(self: ToolRound, call: ToolCall, status: Status, scope: Scope | None) -> bool:
-        return begin(self, call, status, scope) and call.tool_name != "grave"
+    def hasty(self: CallScheduler, call: ToolCall, status: Status, scope: Scope) -> None:
+        if call.tool_name == "grave":
+            self._started.append((call, status))
+        else:
+            record_start(self, call, status, scope)
 
-    return patch.object(ToolRound, "begin_call", hasty)
+    return patch.object(CallScheduler, "_record_start", hasty)
 
 
 def _output_kept_later() -> Patch:
@@ -328,7 +340,7 @@ def _snapshot_not_scrubbed() -> Patch:
 
 
 def _sub_agent_not_recorded() -> Patch:
-    return patch.object(Driver, "_record_child", lambda self, call_id, thread_id: None)
+    return patch.object(SubAgentCalls, "_record_child", lambda self, call_id, thread_id: None)
 
 
 @contextmanager
