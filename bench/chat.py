@@ -59,7 +59,7 @@ class _Screen:
 
     def refresh(self) -> None:
         assert self.view is not None
-        _drawn(self.view.live(self.width))
+        _drawn(self.view.live_lines(self.width))
 
 
 def _drawn(lines: Sequence[Sequence[tuple[str, str]]]) -> int:
