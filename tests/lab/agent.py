@@ -17,6 +17,7 @@ from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
+    Access,
     CompletedToolInfo,
     EffectClass,
     Outcome,
@@ -42,18 +43,36 @@ EFFECTS = {
     "steer": EffectClass.READ,
     "big": EffectClass.READ,
     "grave": EffectClass.MUTATE,
+    "peek": EffectClass.MUTATE,
+    "post": EffectClass.MUTATE,
     HELPER: EffectClass.IDEMPOTENT,
 }
 """`add` has one effect; `fail` has it too and fails then; `cancel` cancels the turn it runs in;
 `close`, when it runs first, closes the session and never ends; `more` says something while the
 agent is busy, and `steer` something that the same turn hears; `big` says more than a message holds;
-`grave` needs a person's yes; the helper is a sub-agent."""
+`grave` needs a person's yes; `peek` and `post` are calls of a tool that may change things, the one
+of those that can only read, the other not; the helper is a sub-agent."""
+
+ACCESS = {"peek": Access.READ, "post": Access.WRITE}
+"""What the scope of a call says that it may change, where it says that."""
+KIND = "dig"
+"""The kind of all calls that need a yes."""
 
 MORE = "add; say that too"
 HELPER_TASK = "add+read; say it is done as I was told to do it"
 DONE = "say it is done, as far as anybody knows"
 """Short answers end no task."""
 BIG_OUTPUT = "all of it " * 5_000
+
+
+def may_change(tool: str) -> bool:
+    """Whether a call of this tool may change something."""
+    return EFFECTS[tool] is not EffectClass.READ and ACCESS.get(tool) is not Access.READ
+
+
+def may_repeat(tool: str) -> bool:
+    """Whether a call of this tool may run again, and nobody needs to be told."""
+    return EFFECTS[tool] is not EffectClass.MUTATE or ACCESS.get(tool) is Access.READ
 
 
 class Model:
@@ -143,13 +162,18 @@ class Toolbox:
         return None
 
     def scope_of(self, call: ToolCall) -> Scope | None:
-        return None
+        access = ACCESS.get(call.tool_name)
+        if call.tool_name == "grave":
+            place = self._world.place
+            return Scope(kinds=(KIND,), ground=place.ground, content=place.content)
+        return None if access is None else Scope(access=access)
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
     ) -> Outcome:
         name, thread = call.tool_name, key.partition(":")[0]
-        self._world.note(Begun(thread, call.id, name, key))
+        place, arguments = self._world.place, call.arguments_json
+        self._world.note(Begun(thread, call.id, name, key, arguments, place.ground, place.content))
         progress(ToolProgress(0.5))
         await asyncio.sleep(0)
         try:

@@ -19,13 +19,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lab.agent import EFFECTS
+from lab.agent import EFFECTS, may_repeat
+from lab.approval_checks import check_approvals
 from lab.model_disk import ModelDisk
 from lab.script import journal_path, lab_store, recover
 from lab.world import (
     Acked,
     Adopted,
-    Agreed,
     Allowed,
     Begun,
     Ended,
@@ -174,7 +174,7 @@ def check_effects(notes: Sequence[Note], records: Sequence[Record], thread: str)
     """Whether every effect happened at most once, or was in doubt and said to be."""
     found: list[str] = []
     begun = [note for note in notes if isinstance(note, Begun) and note.thread == thread]
-    runs = Counter(note.call for note in begun if EFFECTS[note.tool] is EffectClass.MUTATE)
+    runs = Counter(note.call for note in begun if not may_repeat(note.tool))
     doubts = Counter(r.event["call_id"] for r in records if r.event["type"] == "tool_uncertain")
     allowed = Counter(
         note.call for note in notes if isinstance(note, Allowed) and note.thread == thread
@@ -186,7 +186,7 @@ def check_effects(notes: Sequence[Note], records: Sequence[Record], thread: str)
     for note in begun:
         keys.setdefault(note.call, set()).add(note.key)
     found.extend(f"unstable: call {call} had several keys" for call in keys if len(keys[call]) > 1)
-    found += check_approvals(notes, thread)
+    found += check_approvals(notes, [record.event for record in records], thread)
     ended = {note.call for note in notes if isinstance(note, Ended) and note.thread == thread}
     results = {r.event["call_id"] for r in records if r.event["type"] == "tool_completed"}
     cancelled = any(r.event["type"] == "cancel_requested" for r in records)
@@ -195,19 +195,6 @@ def check_effects(notes: Sequence[Note], records: Sequence[Record], thread: str)
             found.append(f"unsaid: call {call} never ended, and no record says it is uncertain")
         if call not in results and not cancelled:
             found.append(f"open: call {call} has no result")
-    return found
-
-
-def check_approvals(notes: Iterable[Note], thread: str) -> list[str]:
-    """Whether every call that needs a yes had one when it began."""
-    found: list[str] = []
-    agreed: set[str] = set()
-    for note in notes:
-        if isinstance(note, Agreed | Begun) and note.thread == thread:
-            if isinstance(note, Agreed):
-                agreed.add(note.call)
-            elif note.tool == "grave" and note.call not in agreed:
-                found.append(f"unapproved: call {note.call} ran without a yes")
     return found
 
 

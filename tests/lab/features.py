@@ -14,11 +14,11 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lab.agent import HELPER, Model, Toolbox
+from lab.agent import HELPER, KIND, Model, Toolbox
 from lab.model_disk import ModelDisk
 from lab.script import CONFIG, Desk, journal_path, lab_store
-from lab.world import Acked, Adopted, Agreed, Hidden, Scrubbed, Trashed, World
-from treadle.core.approval import Approved, ToolBased
+from lab.world import Acked, Adopted, GrantedKind, Hidden, Moved, Scrubbed, Trashed, World
+from treadle.core.approval import OnlyRead, ToolBased
 from treadle.core.config import AgentConfig
 from treadle.core.events import Rewound
 from treadle.core.tools import RiskLevel
@@ -36,6 +36,7 @@ from treadle.thread.fold import TASK
 Work = Callable[..., Coroutine[Any, Any, None]]
 
 ASKING: Final = replace(CONFIG, approval=ToolBased({"grave": RiskLevel.HIGH}))
+PLANNING: Final = replace(CONFIG, approval=OnlyRead())
 SECRET: Final = "Xy7-plugh-4711"
 FOREIGN_ID: Final = 0xF0
 FOREIGN_THREAD: Final = f"T-00000000-0000-7000-8000-{FOREIGN_ID:012x}"
@@ -57,24 +58,24 @@ def _at(writer: ThreadWriter, world: World, config: AgentConfig = CONFIG) -> Des
     """A desk at a thread of which everything is durable."""
     desk = Desk(writer, world, sees_all=False, config=config)
     desk.witness.acknowledge()
+    desk.look()
     return desk
 
 
-async def _say_yes(desk: Desk, world: World) -> None:
-    """A person allows every call that waits for one."""
+async def _answer_all(desk: Desk) -> None:
+    """A person says what becomes of every call that waits for their word."""
     while questions := desk.session.questions:
-        for question in questions:
-            world.note(Agreed(desk.session.thread_id, question.call.id))
-        await desk.session.decide({question.call.id: Approved() for question in questions})
+        await desk.answer(questions)
 
 
 async def _go_on(store: LocalStore, world: World, thread: str) -> None:
-    """Finish what was left in a conversation, with a yes to every question; take one more turn."""
+    """Finish what was left in a conversation, with all questions answered; take one more turn."""
     config = store.load(thread).fold.machine.config
     assert isinstance(config, AgentConfig)
     async with Desk(store.open(thread), world, sees_all=False, config=config) as desk:
+        desk.look()
         await desk.resume()
-        await _say_yes(desk, world)
+        await _answer_all(desk)
         await desk.turn(f"add; say after {len(world.notes)}")
 
 
@@ -124,9 +125,79 @@ async def recover(store: LocalStore, world: World) -> None:
 async def _play_approval(store: LocalStore, world: World) -> None:
     async with _new(store, world, ASKING) as desk:
         await desk.turn("read+grave+add; grave; say they are done")
-    writer = store.open(desk.session.thread_id)
-    async with Desk(writer, world, sees_all=False, config=ASKING) as desk:
-        await _say_yes(desk, world)
+    async with _at(store.open(desk.session.thread_id), world, ASKING) as desk:
+        await _answer_all(desk)
+
+
+async def _play_round(store: LocalStore, world: World) -> None:
+    """Calls that can only read, that may write, and that need a word: yes, no, and with changes."""
+    async with _new(store, world, ASKING) as desk:
+        await desk.turn("peek+post+grave+grave+grave; peek+post; say they are done")
+    thread = desk.session.thread_id
+    async with _at(store.open(thread), world, ASKING) as desk:
+        await desk.answer(desk.session.questions[:1])
+    async with _at(store.open(thread), world, ASKING) as desk:
+        await _answer_all(desk)
+
+
+async def _play_ground(store: LocalStore, world: World) -> None:
+    """What a yes stands on changes before the call begins, in one process and the next."""
+    async with _new(store, world, ASKING) as desk:
+        await desk.turn("add+grave+grave; grave; say they are done")
+    thread = desk.session.thread_id
+    async with _at(store.open(thread), world, ASKING) as desk:
+        await desk.answer(desk.session.questions[:1])
+    world.note(Moved("elsewhere", world.place.content))
+    async with _at(store.open(thread), world, ASKING) as desk:
+        await desk.answer(desk.session.questions)  # as it was recorded: both are asked about again
+        world.note(Moved(world.place.ground, "gold"))
+    person = Desk(store.open(thread), world, sees_all=False, config=ASKING, approves=True)
+    async with person as desk:
+        desk.look()
+        await desk.resume()
+
+
+async def _recover_elsewhere(store: LocalStore, world: World) -> None:
+    """As `recover`, where every process stands on another ground than the one before it."""
+    world.note(Moved(f"ground {len(world.notes)}", world.place.content))
+    await recover(store, world)
+
+
+async def _play_mode(store: LocalStore, world: World) -> None:
+    """Plan mode is chosen while questions are open, and left again."""
+    async with _new(store, world, ASKING) as desk:
+        await desk.turn("peek+post+grave; peek+post; say one")
+        await desk.choose(PLANNING)
+        await desk.turn("read+add+peek; say two")
+        await desk.choose(ASKING)
+        await desk.turn("grave+post; say three")
+    async with _at(store.open(desk.session.thread_id), world, ASKING) as desk:
+        await _answer_all(desk)
+        await desk.turn("grave+peek; say four")
+        await desk.choose(PLANNING)
+
+
+async def _play_grant(store: LocalStore, world: World) -> None:
+    """A kind of calls is allowed for good: on its ground, on another one, and in a fork."""
+    async with _new(store, world, ASKING) as desk:
+        await desk.turn("grave+add; say one")
+        [question] = desk.session.questions
+        world.note(GrantedKind(desk.session.thread_id, question.scope.ground))
+        await desk.answer([question], kinds={question.call.id: (KIND,)})
+        await desk.turn("grave+peek; say two")
+    thread, home = desk.session.thread_id, world.place
+    world.note(Moved("elsewhere", home.content))
+    async with _at(store.open(thread), world, ASKING) as desk:
+        await desk.turn("grave; say three")
+        await _answer_all(desk)
+        await desk.turn("grave+grave; say four")
+        await desk.answer(desk.session.questions[:1])
+        # A yes is given to one of two calls; where the thread is forked, it is none.
+    async with _at(store.fork(thread, creator="lab 1"), world, ASKING) as fork:
+        await _answer_all(fork)
+        world.note(home)
+        await fork.turn("grave; say five")
+        await _answer_all(fork)
 
 
 # ---- what is said while the agent works, and heard by the same turn ------------------------------
@@ -195,7 +266,7 @@ def _foreign_journal() -> bytes:
     async def work() -> None:
         async with _new(lab_store(disk, first_id=FOREIGN_ID), world, ASKING) as desk:
             await desk.turn("grave; say done")
-            await _say_yes(desk, world)
+            await _answer_all(desk)
 
     asyncio.run(work())
     return disk.files()[journal_path(FOREIGN_THREAD)]
@@ -287,6 +358,10 @@ FOREIGN: Final = _foreign_journal()
 
 FEATURES: Final[dict[str, Feature]] = {
     "approval": Feature(_play_approval, recover),
+    "round": Feature(_play_round, recover),
+    "ground": Feature(_play_ground, _recover_elsewhere),
+    "mode": Feature(_play_mode, recover),
+    "grant": Feature(_play_grant, recover),
     "steering": Feature(_play_steering, recover),
     "compaction": Feature(_play_compaction, recover),
     "rewind": Feature(_play_rewind, recover),

@@ -56,7 +56,10 @@ LAYERS: Final[dict[str, Layer]] = {
     "error, then kill": _under_shim(pairs(120, SEED)),
     **{
         f"kill, {feature}": _under_shim(some_kills(0, SEED), feature)
-        for feature in ("approval", "outputs", "import", "scrub", "task")
+        for feature in (
+            *("approval", "round", "ground", "mode", "grant"),
+            *("outputs", "import", "scrub", "task"),
+        )
     },
     "power cut, trash": _on_model(
         lambda until: feature_power_cut_suite("trash", limit=12, seed=SEED, until=until)

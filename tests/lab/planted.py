@@ -18,11 +18,10 @@ from msgspec.structs import replace
 
 from lab.model_disk import ModelDisk
 from lab.model_nodes import File
+from lab.planted_approvals import APPROVAL_BUGS
 from treadle.core.actions import AgentAction, SendLlmRequest
-from treadle.core.approval import Scope
 from treadle.core.events import ToolUncertain
-from treadle.core.messages import ToolCall
-from treadle.core.tools import BlobRef, EffectClass, Status
+from treadle.core.tools import BlobRef, EffectClass
 from treadle.runtime.call_scheduler import CallScheduler
 from treadle.runtime.sub_agent_calls import SubAgentCalls
 from treadle.runtime.thread_journal import ThreadJournal
@@ -300,18 +299,6 @@ def _lock_not_exclusive() -> Patch:
     return patch.object(local_store.LocalStore, "lock", lock)
 
 
-def _approved_call_without_its_intent() -> Patch:
-    record_start = CallScheduler._record_start
-
-    def hasty(self: CallScheduler, call: ToolCall, status: Status, scope: Scope) -> None:
-        if call.tool_name == "grave":
-            self._started.append((call, status))
-        else:
-            record_start(self, call, status, scope)
-
-    return patch.object(CallScheduler, "_record_start", hasty)
-
-
 def _output_kept_later() -> Patch:
     """An output is written when the next one comes."""
     keep = Blobs.keep
@@ -374,16 +361,12 @@ PLANTED: Final[dict[str, tuple[Callable[[], Patch], str, str]]] = {
     "tool before its intent": (_tool_before_its_intent, "kill", "repeated"),
     "request before the result": (_request_before_the_result, "kill", "changed"),
     "queued input in memory": (_queued_input_in_memory, "kill", "lost"),
-    "approved call without its intent": (
-        _approved_call_without_its_intent,
-        "kill, approval",
-        "repeated",
-    ),
     "output kept later": (_output_kept_later, "kill, outputs", "missing"),
     "import not marked": (_import_not_marked, "kill, import", "unmarked"),
     "trash by rename": (_trash_by_rename, "power cut, trash", "unreadable"),
     "snapshot not scrubbed": (_snapshot_not_scrubbed, "kill, scrub", "left"),
     "sub-agent not recorded": (_sub_agent_not_recorded, "kill, task", "repeated"),
+    **APPROVAL_BUGS,
 }
 
 

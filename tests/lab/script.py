@@ -7,7 +7,7 @@ outside was told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -15,12 +15,13 @@ from typing import Any
 from unittest.mock import patch
 
 from lab.agent import Folder, Model, Toolbox
-from lab.world import Acked, Said, World
+from lab.person import Person
+from lab.world import Acked, Asked, Chose, Found, Said, World
 from treadle.answers import Answer
-from treadle.core.approval import Question
+from treadle.core.approval import OnlyRead, Question
 from treadle.core.config import AgentConfig
 from treadle.errors import UnknownThreadError
-from treadle.outputs import Output, TurnStarted
+from treadle.outputs import ApprovalRequested, Output, TurnStarted
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 from treadle.store.disk import Disk
@@ -103,6 +104,8 @@ class Desk:
         sees_all: whether the model is shown all that was said, as it is without a compaction or a
             rewind.
         config: of a new thread.
+        approves: whether somebody is there to be asked about calls that need a yes; else such calls
+            wait for `answer`.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Desk:
         has_person: bool = False,
         sees_all: bool = True,
         config: AgentConfig = CONFIG,
+        approves: bool = False,
     ) -> None:
         self.witness = Witness(writer, world)
         self._world = world
@@ -123,12 +127,16 @@ class Desk:
         ask: Callable[[Question], Awaitable[Answer]] | None = (
             self._tools.ask if has_person else None
         )
+        self._person = Person(world, self._thread)
+        approve = self._person.approve if approves else None
         self.session = self._tools.session = Session(
             self.witness,
             Model(world, self._thread if sees_all else ""),
             self._tools,
             config,
-            DriverOptions(workspace=Folder(world), ask=ask, on_output=self._on_output),
+            DriverOptions(
+                workspace=Folder(world), ask=ask, approve=approve, on_output=self._on_output
+            ),
         )
 
     def _close_soon(self) -> None:
@@ -137,6 +145,9 @@ class Desk:
     def _on_output(self, output: Output) -> None:
         if isinstance(output, TurnStarted):
             self._world.note(Said(self._thread, output.prompt))
+        elif isinstance(output, ApprovalRequested):
+            for question in output.questions:
+                self._world.note(Asked(self._thread, question.call.id))
 
     async def __aenter__(self) -> Desk:
         return self
@@ -158,6 +169,31 @@ class Desk:
             return True
         await self.close()
         return False
+
+    def look(self) -> None:
+        """Note which questions are open: it is what the next process shows to a person."""
+        open_ = tuple(question.call.id for question in self.session.questions)
+        self._world.note(Found(self._thread, open_))
+
+    async def answer(
+        self, questions: Sequence[Question], kinds: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        """A person says what becomes of these calls, and which kinds are allowed for good."""
+        words = {question.call.id: self._person.decide(question) for question in questions}
+        await self.session.decide(words, kinds=kinds)
+
+    async def choose(self, config: AgentConfig) -> None:
+        """A person chooses another mode; it holds when this has returned, and what waits goes on.
+
+        That a stricter one holds is noted afterwards, that it holds no more before.
+        """
+        only_reads = isinstance(config.approval, OnlyRead)
+        if not only_reads:
+            self._world.note(Chose(self._thread, only_reads))
+        self.session.configure(config)
+        if only_reads:
+            self._world.note(Chose(self._thread, only_reads))
+        await self.resume()
 
     async def close(self) -> None:
         """Close the session, or wait until it is closed."""

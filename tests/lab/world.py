@@ -41,12 +41,15 @@ class Said(Struct, frozen=True, tag=True):
 
 
 class Begun(Struct, frozen=True, tag=True):
-    """A tool begins to have its effect."""
+    """A tool begins to have its effect, with these arguments, while the world is so."""
 
     thread: str
     call: str
     tool: str
     key: str
+    arguments: str = "{}"
+    ground: str = ""
+    content: str = ""
 
 
 class Ended(Struct, frozen=True, tag=True):
@@ -63,11 +66,56 @@ class Allowed(Struct, frozen=True, tag=True):
     call: str
 
 
-class Agreed(Struct, frozen=True, tag=True):
-    """A person said yes to a call that waits for that."""
+class Moved(Struct, frozen=True, tag=True):
+    """From here on calls stand on another ground, or would write to another content."""
+
+    ground: str
+    content: str
+
+
+class Asked(Struct, frozen=True, tag=True):
+    """A person was shown a question about a call: from then on it waits for them."""
 
     thread: str
     call: str
+
+
+class Found(Struct, frozen=True, tag=True):
+    """A process that has just opened the thread finds questions open about these calls."""
+
+    thread: str
+    calls: tuple[str, ...]
+
+
+class Agreed(Struct, frozen=True, tag=True):
+    """A person said yes to a call with these arguments, and this is what it was shown to be on."""
+
+    thread: str
+    call: str
+    arguments: str
+    ground: str
+    content: str
+
+
+class Denied(Struct, frozen=True, tag=True):
+    """A person said no to a call that waits for their word."""
+
+    thread: str
+    call: str
+
+
+class GrantedKind(Struct, frozen=True, tag=True):
+    """A person allowed all calls that need a yes, for the rest of the thread, on this ground."""
+
+    thread: str
+    ground: str
+
+
+class Chose(Struct, frozen=True, tag=True):
+    """A person chose a mode: the thread is in plan mode from here on, or may leave it."""
+
+    thread: str
+    only_reads: bool
 
 
 class Hidden(Struct, frozen=True, tag=True):
@@ -101,7 +149,23 @@ class Adopted(Struct, frozen=True, tag=True):
 
 
 Note = (
-    Acked | Seen | Said | Begun | Ended | Allowed | Agreed | Hidden | Trashed | Scrubbed | Adopted
+    Acked
+    | Seen
+    | Said
+    | Begun
+    | Ended
+    | Allowed
+    | Moved
+    | Asked
+    | Found
+    | Agreed
+    | Denied
+    | GrantedKind
+    | Chose
+    | Hidden
+    | Trashed
+    | Scrubbed
+    | Adopted
 )
 
 encode_note = _encode = msgspec.json.Encoder().encode
@@ -119,6 +183,9 @@ class World:
 
     def __init__(self, notes: Sequence[Note] = (), path: str = "", effects: str = "") -> None:
         self.notes = list(notes)
+        moved = [note for note in notes if isinstance(note, Moved)]
+        self.place = moved[-1] if moved else Moved("home", "paper")
+        """What calls stand on now."""
         self.on_effect: Callable[[str], None] = lambda call: None
         self._effects = effects
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -127,6 +194,8 @@ class World:
     def note(self, note: Note) -> None:
         """Note it, now."""
         self.notes.append(note)
+        if isinstance(note, Moved):
+            self.place = note
         if self._handle >= 0:
             os.write(self._handle, _encode(note) + b"\n")
 
