@@ -111,14 +111,24 @@ def check_starts(notes: Iterable[Note], events: Iterable[Event]) -> Iterator[str
 
 def check_doubts(events: Iterable[Event]) -> Iterator[str]:
     """Whether nobody was told of a call as uncertain that can be run again."""
+    for call, names in list_doubts(events):
+        if all(name in EFFECTS and may_repeat(name) for name in names):
+            yield f"doubted: call {call} is told as uncertain, and can be run again"
+
+
+def list_doubts(events: Iterable[Event]) -> Iterator[tuple[str, set[str]]]:
+    """What somebody was told of as uncertain: the call, and the tools that it may be one of.
+
+    Where the model was shown less than all, an id comes again in another round; and what was asked
+    for before a fork is not in its records.
+    """
     names: dict[str, set[str]] = {}
     for one in events:
         for call in _calls_of(one):
             names.setdefault(call["id"], set()).add(call["tool_name"])
         is_doubt = one["type"] == "tool_uncertain" or _kind_of_error(one) == UNCERTAIN
-        asked = names.get(one["call_id"], set()) if is_doubt else set()  # a fork has it elsewhere
-        if asked and all(name in EFFECTS and may_repeat(name) for name in asked):
-            yield f"doubted: call {one['call_id']} is told as uncertain, and can be run again"
+        if is_doubt and (asked := names.get(one["call_id"])):
+            yield one["call_id"], asked
 
 
 def check_round_order(events: Iterable[Event]) -> Iterator[str]:
