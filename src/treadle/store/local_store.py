@@ -26,7 +26,7 @@ from treadle.store.file_replacement import drafts_folder, remove_drafts, replace
 from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
 from treadle.store.fork_bases import check_bases, is_base_unchanged
 from treadle.store.journal import Journal, convert_os_errors, cut_torn_tail, sync_journal
-from treadle.store.paths import Places
+from treadle.store.paths import Places, check_places
 from treadle.store.thread_lock import Holder, acquire_lock, find_holder, make_own_holder
 from treadle.store.thread_outputs import ThreadOutputs
 from treadle.store.thread_reader import LoadedThread, ThreadReader, decode_header
@@ -62,7 +62,7 @@ class LocalStore:
     """The threads under one data folder.
 
     Args:
-        places: where the folders are.
+        places: where the folders are; `UsageError` for anything else.
         disk: how files are reached.
         now: the clock; gives UTC strings as `utc_now` does.
         new_id: makes thread ids.
@@ -79,6 +79,7 @@ class LocalStore:
         new_id: Callable[[], str] | None = None,
         program: str = "",
     ) -> None:
+        check_places(places)
         self.places = places
         self._disk = disk or PosixDisk()
         self._now = now

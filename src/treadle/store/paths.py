@@ -8,6 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from treadle.errors import UsageError
+
 
 class Places(Struct, frozen=True):
     """The folders of a user. Nothing in them is readable by others.
@@ -48,4 +50,13 @@ class Places(Struct, frozen=True):
         dirs = platformdirs.PlatformDirs("treadle", appauthor=False)
         return cls(
             dirs.user_data_path, dirs.user_state_path, dirs.user_config_path, dirs.user_cache_path
+        )
+
+
+def check_places(value: object) -> None:
+    """Raise `UsageError` for what is no `Places`, such as a folder, and say how to get some."""
+    if not isinstance(value, Places):
+        raise UsageError(
+            f"a store is kept in Places, not {value!r}",
+            hint="Places.find() for this user's threads, or Places(DATA, STATE, CONFIG)",
         )

@@ -232,7 +232,7 @@ class Registry:
         sandbox: what holds the commands that tools run; by default nothing.
 
     Raises:
-        UsageError: two tools have one name, or the workspace is no folder.
+        UsageError: something is no tool, two have one name, or the workspace is no folder.
     """
 
     def __init__(
@@ -245,6 +245,8 @@ class Registry:
         self.sandbox: Final = sandbox
         self._tools: Final[dict[str, AnyTool]] = {}
         for tool in tools:
+            if not isinstance(tool, Tool):
+                raise UsageError(f"{tool!r} is no tool", hint="declare the function with @tool()")
             if tool.definition.name in self._tools:
                 raise UsageError(f"two tools are called {tool.definition.name}")
             self._tools[tool.definition.name] = tool
