@@ -13,8 +13,8 @@ from treadle.core.approval import (
     Rejected,
     Scope,
 )
+from treadle.core.chat.handlers import build_request
 from treadle.core.chat.machine import ConversationMachine
-from treadle.core.chat.next_states import build_request
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,

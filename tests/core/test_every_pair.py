@@ -24,7 +24,7 @@ from core.samples import (
     processing,
 )
 from treadle.core.actions import WaitForInput
-from treadle.core.chat.guards import GUARD_FUNCTIONS
+from treadle.core.chat.handlers import CHAT_HANDLERS
 from treadle.core.chat.states import STATES, AgentState, CallingLlm, ProcessingLlmResponse
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
 from treadle.core.events import EVENTS, AgentEvent
@@ -284,10 +284,12 @@ def test_at_most_one_row_applies_and_it_is_the_one_the_table_words(
     assert values, "no sample of this pair"
     for state, event in values:
         by_words = applicable(state, event)
-        judge = GUARD_FUNCTIONS.get(pair)
-        guard = None if judge is None else judge(CONFIG, state, event)
-        by_judge = [row for row in rows_of(state, type(event)) if row.guard is guard]
-        assert by_judge == by_words, (state, event)
+        handle = CHAT_HANDLERS.get(pair)
+        move = None if handle is None else handle(CONFIG, state, event)
+        rows = [] if move is None else rows_of(state, type(event))
+        by_handler = [row for row in rows if move is not None and row.guard is move.guard]
+        assert by_handler == by_words, (state, event)
+        assert move is None or type(move.state) is by_words[0].to, (state, event)
         assert len(by_words) <= 1, (state, event)
 
 

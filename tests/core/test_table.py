@@ -9,8 +9,7 @@ from typing import Any, Final
 from treadle.core import actions, events
 from treadle.core.actions import AgentAction
 from treadle.core.chat import states
-from treadle.core.chat.guards import GUARD_FUNCTIONS
-from treadle.core.chat.next_states import STATE_FUNCTIONS
+from treadle.core.chat.handlers import CHAT_HANDLERS
 from treadle.core.chat.states import (
     STATES,
     CallingLlm,
@@ -198,14 +197,8 @@ def test_every_event_and_every_guard_and_every_action_is_used() -> None:
     assert {row.action for row in TRANSITIONS} == {*AgentAction.__args__, None} - {actions.RunState}
 
 
-def test_every_row_has_its_content_function_and_none_is_left_over() -> None:
-    assert set(STATE_FUNCTIONS) == {(row.state, row.event, row.to) for row in TRANSITIONS}
-
-
-def test_every_pair_with_guards_has_its_judge_and_none_is_left_over() -> None:
-    assert set(GUARD_FUNCTIONS) == {
-        (row.state, row.event) for row in TRANSITIONS if row.guard is not None
-    }
+def test_every_pair_has_its_handler_and_none_is_left_over() -> None:
+    assert set(CHAT_HANDLERS) == {(row.state, row.event) for row in TRANSITIONS}
 
 
 def test_a_row_without_action_leads_where_an_internal_row_always_fits_and_no_other_does() -> None:

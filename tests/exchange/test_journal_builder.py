@@ -27,7 +27,7 @@ from exchange.recorded import (
     talk_of,
 )
 from store.shelf import Shelf
-from treadle.core.chat.next_states import build_request
+from treadle.core.chat.handlers import build_request
 from treadle.core.events import UserInput
 from treadle.core.llm import ModelTraits
 from treadle.core.messages import Message

@@ -64,7 +64,7 @@ def list_questions(
 
 def apply_tool_event(executions: Executions, event: ToolEvent) -> Executions | None:
     """How the calls stand after the event; `None` if its call does not stand as it needs it."""
-    status = next((one for one in executions if one.call_id == event.call_id), None)
+    status = find_execution(executions, event.call_id)
     if status is None or isinstance(status, _Completed):
         return None
     if isinstance(event, ToolCompleted):
@@ -90,9 +90,17 @@ def apply_tool_event(executions: Executions, event: ToolEvent) -> Executions | N
     return replace_execution(executions, new)
 
 
+def find_execution(executions: Executions, call_id: str) -> Status | None:
+    """How a call stands; `None` if the round has no such call."""
+    for status in executions:  # rounds are short: an index would cost more than it saves
+        if status.call_id == call_id:
+            return status
+    return None
+
+
 def replace_execution(executions: Executions, new: Status) -> Executions:
     """The executions, with `new` in the place of the one of its call."""
-    return tuple(new if status.call_id == new.call_id else status for status in executions)
+    return tuple([new if status.call_id == new.call_id else status for status in executions])
 
 
 def drop_approvals(executions: Executions) -> Executions:
@@ -187,7 +195,7 @@ def apply_decision(
         `None` if nobody asked about this call, or the question was answered already.
     """
     question = next((one for one in questions if one.call.id == event.call_id), None)
-    status = next((one for one in executions if one.call_id == event.call_id), None)
+    status = find_execution(executions, event.call_id)
     if question is None or not isinstance(status, _Pending):
         return None
     decision, new, again = event.decision, status, None

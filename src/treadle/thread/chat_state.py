@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.core.chat.next_states import build_request
+from treadle.core.chat.handlers import build_request
 from treadle.core.chat.states import (
     STATES,
     AgentState,

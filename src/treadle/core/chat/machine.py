@@ -1,4 +1,4 @@
-"""The conversation machine: looks a row up in `TRANSITIONS`, then computes its content.
+"""The conversation machine: asks a handler, then does as the row of `TRANSITIONS` says.
 
 What is decided here and not in the source document, with the reason:
 
@@ -20,24 +20,19 @@ from msgspec.structs import replace
 from treadle.core.actions import (
     WAIT,
     AgentAction,
-    AskPerson,
     DisplayError,
     DisplayMessage,
     ExecuteTools,
-    RefuseCall,
     RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
     Shutdown,
-    StartCall,
     Summarize,
     WaitForInput,
 )
 from treadle.core.approval import Question
 from treadle.core.branch_join import join_messages
-from treadle.core.call_decision import decide_call
-from treadle.core.chat.guards import GUARD_FUNCTIONS
-from treadle.core.chat.next_states import STATE_FUNCTIONS, StateFunction, build_request
+from treadle.core.chat.handlers import CHAT_HANDLERS, ChatHandler, Move, build_request
 from treadle.core.chat.states import (
     AgentState,
     CallingLlm,
@@ -54,13 +49,7 @@ from treadle.core.chat.table import TRANSITIONS, Guard, Row
 from treadle.core.compaction import build_summary_request, compute_user_text_size
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import (
-    AgentEvent,
-    ApprovalDecided,
-    CallAssessed,
-    CompactionRequested,
-    name_of,
-)
+from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
 from treadle.core.executions import drop_approvals, drop_question_scopes, pair_calls
 from treadle.core.machine import Retry
 from treadle.core.messages import Message, ToolCall
@@ -183,7 +172,7 @@ class ConversationMachine:
         Never raises on a legal or an illegal event, performs nothing, takes no time from a clock.
         """
         state = self._state
-        found = self._find_row(type(event), state, event)
+        found = self._find_move(type(event), state, event)
         if found is None:
             _log.warning(
                 "%s: %s refuses %s; nothing changed",
@@ -192,31 +181,32 @@ class ConversationMachine:
                 name_of(type(event)),
             )
             return WAIT
-        enter, act, row = found
-        after = enter(self._config, state, event)
+        move, act, row = found
         if row.to is not row.state:
-            inner = self._find_row(None, after, event)
+            inner = self._find_move(None, move.state, event)
             if inner is not None:
-                enter, act, _ = inner
-                after = enter(self._config, after, event)
-        assert act is not None
-        action = act(self._config, after, event)
-        self._state = after
+                move, act, _ = inner
+        action = move.action
+        if action is None:
+            assert act is not None
+            action = act(self._config, move.state, event)
+        after = self._state = move.state
         if _log.isEnabledFor(logging.INFO):
             level = logging.DEBUG if row.state is row.to else logging.INFO
             _log.log(level, "%s", _TransitionLogLine(self._thread_id, state, event, after, action))
         return action
 
-    def _find_row(
+    def _find_move(
         self, kind: type[AgentEvent] | None, state: AgentState, event: AgentEvent
-    ) -> _CompiledRow | None:
-        """The row that applies, an internal one if no `kind` is given; `None` if none does."""
-        pair = (type(state), kind)
-        rows = _INDEX.get(pair)
-        if rows is None:
+    ) -> tuple[Move, _ActionFunction | None, Row] | None:
+        """What comes of an event, by an internal row if no `kind` is given; `None` if nothing."""
+        handler, rows = _INDEX.get((type(state), kind), _NOTHING)
+        move = handler(self._config, state, event)
+        if move is None:
             return None
-        judge = GUARD_FUNCTIONS.get(pair)
-        return rows.get(None if judge is None else judge(self._config, state, event))
+        act, row = rows[move.guard]
+        assert type(move.state) is row.to, row
+        return move, act, row
 
     def obligations(self) -> AgentAction:
         """The action that must be in flight in this state; recovery performs it.
@@ -256,16 +246,6 @@ def _make_execute_action(_: AgentConfig, state: ExecutingTools, __: object) -> E
     done = ToolExecutionStatus.Completed
     round_ = pair_calls(state.conversation, state.executions)
     return ExecuteTools(tuple(call for call, status in round_ if not isinstance(status, done)))
-
-
-def _make_assessment_action(
-    config: AgentConfig, state: ExecutingTools | WaitingForApproval, event: CallAssessed
-) -> StartCall | AskPerson | RefuseCall:
-    questions = state.questions if isinstance(state, WaitingForApproval) else ()
-    round_ = pair_calls(state.conversation, state.executions)
-    decision = decide_call(config, round_, questions, event)
-    assert decision is not None
-    return decision.make_action(event.call_id)
 
 
 def _make_approval_action(
@@ -309,9 +289,6 @@ _ACTION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
     Shutdown: _make_shutdown_action,
     RequestApproval: _make_approval_action,
     Summarize: _make_summarize_action,
-    StartCall: _make_assessment_action,
-    AskPerson: _make_assessment_action,
-    RefuseCall: _make_assessment_action,
 }
 
 _OBLIGATION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
@@ -326,17 +303,18 @@ _OBLIGATION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
 
 # ---- the table, compiled for look-up -----------------------------------------------------------
 
-_CompiledRow: TypeAlias = tuple[StateFunction, _ActionFunction | None, Row]
-"""A row with its functions."""
+_CompiledRows: TypeAlias = dict[Guard | None, tuple[_ActionFunction | None, Row]]
+"""The rows of a pair by their guards, each with what makes its action of the state entered."""
 
 
-def _compile_table() -> dict[tuple[type, type | None], dict[Guard | None, _CompiledRow]]:
-    index: dict[tuple[type, type | None], dict[Guard | None, _CompiledRow]] = {}
+def _compile_table() -> dict[tuple[type, type | None], tuple[ChatHandler, _CompiledRows]]:
+    index = {pair: (handler, _CompiledRows()) for pair, handler in CHAT_HANDLERS.items()}
     for row in TRANSITIONS:
-        enter = STATE_FUNCTIONS[row.state, row.event, row.to]
-        act = None if row.action is None else _ACTION_FUNCTIONS[row.action]
-        index.setdefault((row.state, row.event), {})[row.guard] = enter, act, row
+        act = None if row.action is None else _ACTION_FUNCTIONS.get(row.action)
+        index[row.state, row.event][1][row.guard] = act, row
     return index
 
 
 _INDEX: Final = _compile_table()
+_NOTHING: Final[tuple[ChatHandler, _CompiledRows]] = (lambda _, __, ___: None), {}
+"""That of a pair which the table lacks."""

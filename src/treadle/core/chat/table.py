@@ -3,7 +3,8 @@
 Two rules hold here:
 
 1. Everything that decides where the machine goes is a row of `TRANSITIONS`; the functions that
-   compute the next state's *content* live in `next_states.py` and cannot choose a row.
+   say which guard holds, and compute the next state's *content*, live in `handlers.py`. A state
+   that is not that of its guard's row is a fault, and raises.
 2. There are no functions in the table, only names: it is also what draws the diagram and what the
    tests enumerate (every state, every event, every guard).
 
@@ -85,7 +86,7 @@ from treadle.mermaid import Edge, draw_edges
 
 
 class Guard(Enum):
-    """The conditions of the table, in words; `guards.py` says which of them holds."""
+    """The conditions of the table, in words; `handlers.py` says which of them holds."""
 
     BY_USER = "a message by the user"
     RETRIES_LEFT = "retryable, retries < max"

@@ -123,7 +123,7 @@ def _handle_event(
         executions = cancel_open_calls(memory.executions, "the time limit passed", memory.clock)
         return stop_out_of_time(replace(memory, executions=executions), state), Event.FATAL_ERROR
     if isinstance(event, CallAssessed):
-        return memory, assess_call(memory, event, context, state, ())
+        return memory, assess_call(memory, event, context.settings, state, ())
     if isinstance(event, ApprovalRequired):
         return _require_approval(memory, event, state)
     fits = isinstance(event, ToolStarted | ToolUncertain | ToolCompleted)

@@ -16,11 +16,11 @@ from treadle.core.actions import AgentAction
 from treadle.core.approval import Question
 from treadle.core.assistant_message import normalize_assistant_message
 from treadle.core.call_decision import decide_call
+from treadle.core.config import AgentConfig
 from treadle.core.events import CallAssessed
 from treadle.core.executions import append_results, list_pending_calls, make_pending_status
 from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import StateCompleted
-from treadle.core.task.handler import HandlerContext
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 from treadle.core.tools import (
@@ -59,13 +59,13 @@ def list_step_calls(memory: AgentMemory, state: str) -> tuple[ToolCall, ...]:
 def assess_call(
     memory: AgentMemory,
     event: CallAssessed,
-    context: HandlerContext,
+    config: AgentConfig,
     state: str,
     questions: tuple[Question, ...],
 ) -> AgentAction | None:
     """What becomes of a call of this step as things stand; `None` if there is no such call."""
     round_ = tuple(zip(list_step_calls(memory, state), memory.executions, strict=True))
-    decision = decide_call(context.settings, round_, questions, event)
+    decision = decide_call(config, round_, questions, event)
     return None if decision is None else decision.make_action(event.call_id)
 
 

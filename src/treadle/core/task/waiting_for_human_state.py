@@ -51,7 +51,7 @@ def handle_event(memory: AgentMemory, event: Any, context: HandlerContext) -> St
     """Take a decision; the last one decides where to go."""
     pending = memory.pending_approval
     if isinstance(event, CallAssessed) and pending is not None:
-        return memory, assess_call(memory, event, context, _STATE, pending.open)
+        return memory, assess_call(memory, event, context.settings, _STATE, pending.open)
     if not isinstance(event, ApprovalDecided) or pending is None:
         return memory, None
     decided = apply_decision(memory.executions, pending.open, event, context.settings)
