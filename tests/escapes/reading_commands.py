@@ -83,12 +83,13 @@ WITH_PYTHON: Final = {
     "its number of changes": "import fcntl; fcntl.ioctl(os.open(F, 0), 0x40087602,"
     ' struct.pack("l", 7))',
     "its name": 'os.rename(F, F + ".renamed")',
-    "the names of two": "open(T, 'w').close(); call(316, -100, F.encode(), -100, T.encode(), 2)",
-    "a copy by the kernel": "open(T, 'w').write('evil'); os.copy_file_range(os.open(T, 0),"
-    " os.open(F, 1), 4)",
+    "the names of two": "G = F + '.two'; open(G, 'w').close();"
+    " call(316, -100, F.encode(), -100, G.encode(), 2)",
+    "a copy by the kernel": "open(T, 'w').write('evil');"
+    " os.sendfile(os.open(F, 1), os.open(T, 0), 0, 4)",
     "a hole": "libc.fallocate(os.open(F, 2), 3, 0, 1)",
     "a file without a name": "f = os.open(os.path.dirname(F), 0o20200002, 0o600);"
-    ' os.link(f"/proc/self/fd/{f}", F + ".tmp", follow_symlinks=True)',
+    ' libc.linkat(-100, b"/proc/self/fd/%d" % f, -100, (F + ".tmp").encode(), 0x400)',
     "io_uring": "call(425, 8, ctypes.create_string_buffer(120))",
     "a database": "import sqlite3; c = sqlite3.connect(F + '.db'); c.execute('create table t(a)');"
     " c.commit()",
