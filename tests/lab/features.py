@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,14 +16,29 @@ from msgspec.structs import replace
 
 from lab.agent import HELPER, KIND, Model, Toolbox
 from lab.model_disk import ModelDisk
+from lab.person import Person
 from lab.script import CONFIG, Desk, journal_path, lab_store
-from lab.world import Acked, Adopted, GrantedKind, Hidden, Moved, Scrubbed, Trashed, World
+from lab.world import (
+    Acked,
+    Adopted,
+    Asked,
+    Chose,
+    Found,
+    GrantedKind,
+    Hidden,
+    Moved,
+    Scrubbed,
+    Trashed,
+    World,
+)
 from treadle.core.approval import OnlyRead, ToolBased
 from treadle.core.config import AgentConfig
 from treadle.core.events import Rewound
 from treadle.core.tools import RiskLevel
 from treadle.errors import UnknownThreadError, UsageError
+from treadle.outputs import ApprovalRequested, Output
 from treadle.runtime.builder import AgentBuilder
+from treadle.runtime.engine import AgentEngine
 from treadle.secrets.redaction import Redactor
 from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX
 from treadle.store.journal import convert_os_errors
@@ -74,19 +89,36 @@ async def _go_on(store: LocalStore, world: World, thread: str) -> None:
     assert isinstance(config, AgentConfig)
     async with Desk(store.open(thread), world, sees_all=False, config=config) as desk:
         desk.look()
+        if isinstance(config.approval, OnlyRead):  # it was chosen, and may not be noted yet
+            world.note(Chose(thread, only_reads=True))
         await desk.resume()
         await _answer_all(desk)
         await desk.turn(f"add; say after {len(world.notes)}")
 
 
-def _engine(store: LocalStore, world: World) -> AgentBuilder:
+def _task(store: LocalStore, world: World, plan: str) -> AgentBuilder:
     helper = AgentBuilder("", llm=Model(world)).tools(Toolbox(world))
-    task = AgentBuilder(
-        f"add+read; {HELPER}; idem; say it is done as it was asked for",
-        llm=Model(world),
-        store=store,
-    )
-    return task.tools(Toolbox(world)).sub_agent(HELPER, "helps", helper)
+    task = AgentBuilder(plan, llm=Model(world), store=store).on_output(partial(_note_asked, world))
+    task = task.tools(Toolbox(world)).approval(ASKING.approval)
+    return task.sub_agent(HELPER, "helps", helper)
+
+
+def _note_asked(world: World, output: Output) -> None:
+    if isinstance(output, ApprovalRequested):
+        for question in output.questions:
+            world.note(Asked(output.thread, question.call.id))
+
+
+async def _finish_task(engine: AgentEngine, world: World) -> None:
+    """Work until it is over, with all questions answered."""
+    world.note(Found(engine.thread_id, tuple(one.call.id for one in engine.questions)))
+    person = Person(world, engine.thread_id)
+    try:
+        await engine.resume()
+        while questions := engine.questions:
+            await engine.decide({one.call.id: person.decide(one) for one in questions})
+    finally:
+        await engine.close()
 
 
 async def recover(store: LocalStore, world: World) -> None:
@@ -107,13 +139,10 @@ async def recover(store: LocalStore, world: World) -> None:
                 await _go_on(store, world, thread)
             continue
         try:
-            engine = _engine(store, world).resume(thread)
+            engine = _task(store, world, "").resume(thread)
         except UsageError:
             continue  # it was being made: there is no task yet
-        try:
-            await engine.resume()
-        finally:
-            await engine.close()
+        await _finish_task(engine, world)
     for thread in store.ids():  # that of a sub-agent which failed was not opened: now all were
         with suppress(UnknownThreadError):
             store.open(thread).close()
@@ -345,13 +374,31 @@ def _scrub(store: LocalStore, world: World, threads: tuple[str, ...]) -> None:
 
 
 async def _play_task(store: LocalStore, world: World) -> None:
-    engine = _engine(store, world).build()
+    plan = f"add+read; {HELPER}; idem; say it is done as it was asked for"
+    await _finish_task(_begin_task(store, world, plan), world)
+
+
+async def _play_asking_task(store: LocalStore, world: World) -> None:
+    """The calls of a task wait for a person, and what their word stands on changes meanwhile."""
+    plan = "peek+post+grave+grave+grave; grave+peek; say it is done as it was asked for"
+    engine = _begin_task(store, world, plan)
+    person = Person(world, engine.thread_id)
     try:
-        last = store.scan(engine.thread_id).records[-1]
-        world.note(Acked(engine.thread_id, last.seq, last.hash, 0))
-        await engine.run()
+        await engine.resume()
+        first, second, _ = engine.questions
+        await engine.decide({first.call.id: person.decide(first)})
+        await engine.decide({second.call.id: person.decide(second)})
     finally:
         await engine.close()
+    world.note(Moved("elsewhere", world.place.content))
+    await _finish_task(_task(store, world, "").resume(engine.thread_id), world)
+
+
+def _begin_task(store: LocalStore, world: World, plan: str) -> AgentEngine:
+    engine = _task(store, world, plan).build()
+    last = store.scan(engine.thread_id).records[-1]
+    world.note(Acked(engine.thread_id, last.seq, last.hash, 0))
+    return engine
 
 
 FOREIGN: Final = _foreign_journal()
@@ -371,4 +418,5 @@ FEATURES: Final[dict[str, Feature]] = {
     "trash": Feature(_play_trash, _recover_trash),
     "scrub": Feature(_play_scrub, recover),
     "task": Feature(_play_task, recover),
+    "asking task": Feature(_play_asking_task, _recover_elsewhere),
 }

@@ -57,7 +57,7 @@ LAYERS: Final[dict[str, Layer]] = {
     **{
         f"kill, {feature}": _under_shim(some_kills(0, SEED), feature)
         for feature in (
-            *("approval", "round", "ground", "mode", "grant"),
+            *("approval", "round", "ground", "mode", "grant", "asking task"),
             *("outputs", "import", "scrub", "task"),
         )
     },

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 from unittest.mock import patch
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle import outputs
@@ -21,7 +22,8 @@ from treadle.core.chat import machine
 from treadle.core.config import AgentConfig
 from treadle.core.events import ApprovalDecided
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Access, Status
+from treadle.core.task import waiting_for_human_state
+from treadle.core.tools import Access, Status, ToolExecutionStatus
 from treadle.runtime import recovery
 from treadle.runtime.approvals import Approvals
 from treadle.runtime.call_scheduler import CallScheduler
@@ -102,6 +104,21 @@ def _yes_of_another_thread() -> Patch:
     return patch.object(machine, "drop_approvals", lambda statuses: statuses)
 
 
+def _yes_of_a_task_for_anything() -> Patch:
+    decide = executions.apply_decision
+
+    def forget(statuses: executions.Executions, *others: Any) -> Any:
+        if (decided := decide(statuses, *others)) is None:
+            return None
+        kept = (
+            replace(one, bound=UNSET) if isinstance(one, ToolExecutionStatus.Pending) else one
+            for one in decided[0]
+        )
+        return tuple(kept), decided[1]
+
+    return patch.object(waiting_for_human_state, "apply_decision", forget)
+
+
 def _grant_of_another_thread() -> Patch:
     return patch.object(AgentConfig, "without_grants", lambda self: self)
 
@@ -151,5 +168,10 @@ APPROVAL_BUGS: Final[dict[str, tuple[Callable[[], Patch], str, str]]] = {
     "grant counts on another ground": (_grant_on_another_ground, "kill, grant", "misplaced"),
     "grant of another thread counts": (_grant_of_another_thread, "kill, grant", "unapproved"),
     "yes of another thread counts": (_yes_of_another_thread, "kill, grant", "unapproved"),
+    "yes of a task counts for anything": (
+        _yes_of_a_task_for_anything,
+        "kill, asking task",
+        "misplaced",
+    ),
 }
 """What is planted, the layer that finds it, and as what it does."""

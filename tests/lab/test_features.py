@@ -24,6 +24,7 @@ PURPOSES = {
     "round": {"approval_decided": 3, "tool_started": 6},
     "ground": {"approval_required": 1, "approval_decided": 5, "tool_started": 4},
     "mode": {FORBIDDEN_REASON: 3, "approval_decided": 3, "tool_started": 7},
+    "asking task": {"approval_required": 1, "approval_decided": 5, "tool_started": 6},
     "grant": {"kind_granted": 1, "approval_required": 1, "approval_decided": 6},
 }
 """How often something stands in the records of a feature about approvals that nobody disturbs."""
