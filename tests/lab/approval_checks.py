@@ -38,6 +38,7 @@ def check_approvals(notes: Iterable[Note], events: Sequence[Event], thread: str)
         *check_words(own),
         *check_open_questions(own),
         *check_starts(own, events),
+        *check_refusals(own, events),
         *check_doubts(events),
         *check_round_order(events),
     ]
@@ -107,6 +108,14 @@ def check_starts(notes: Iterable[Note], events: Iterable[Event]) -> Iterator[str
     for call, count in runs.items():
         if count > started[call]:
             yield f"unrecorded: call {call} began {count} times, {started[call]} records say so"
+
+
+def check_refusals(notes: Iterable[Note], events: Iterable[Event]) -> Iterator[str]:
+    """Whether of no call that may have changed something is told that it did not run."""
+    begun = {note.call for note in notes if isinstance(note, Begun) and may_change(note.tool)}
+    for one in events:
+        if _kind_of_error(one) == REJECTED and one["call_id"] in begun:
+            yield f"untold: call {one['call_id']} had begun, and its result says that nothing ran"
 
 
 def check_doubts(events: Iterable[Event]) -> Iterator[str]:

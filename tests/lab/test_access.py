@@ -1,21 +1,29 @@
-"""What it is good for that a call says what it may change: one that could only read runs again."""
+"""What a call may change decides what becomes of it when its process dies while it runs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
+from unittest.mock import patch
 
+import pytest
+
+from lab.agent import ACCESS
 from lab.approval_checks import list_doubts
-from lab.checks import read_chain
-from lab.features import FEATURES
+from lab.checks import check_end, read_chain
+from lab.features import FEATURES, PLANNING
 from lab.model_disk import ModelDisk
 from lab.planted import plant
-from lab.script import journal_path, lab_store
+from lab.script import Desk, journal_path, lab_store
 from lab.suites import Recorder
-from lab.world import World
+from lab.world import Begun, World
+from treadle.core.tools import Access
+from treadle.store.local_store import LocalStore
 
 FEATURE = FEATURES["round"]
+Work = Callable[[LocalStore, World], Coroutine[Any, Any, None]]
 
 
 def count_uncertain_calls(bug: str = "") -> tuple[int, Counter[str]]:
@@ -36,6 +44,44 @@ def count_uncertain_calls(bug: str = "") -> tuple[int, Counter[str]]:
                 doubts = dict(list_doubts(record.event for record in records))
                 told.update(name for names in doubts.values() for name in names)
     return len(recorder.cuts), told
+
+
+def kill_in_effect(call: str, disk: ModelDisk, world: World, work: Work) -> tuple[ModelDisk, World]:
+    """Do the work up to the effect of this call; what is left then."""
+    recorder = Recorder(disk, world)
+    asyncio.run(work(lab_store(disk, first_id=1 + 1_000 * len(world.notes)), world))
+    cut = next(cut for cut in recorder.cuts if call in cut.after)
+    return cut.disk, World(world.notes[: cut.note_count])
+
+
+def list_violations(disk: ModelDisk, world: World) -> list[str]:
+    return check_end(disk, lab_store(disk), world.notes)
+
+
+@pytest.mark.xfail(strict=True, reason="the machine refuses the second record of a start")
+def test_a_call_that_could_only_read_and_may_write_now_is_uncertain_after_another_crash() -> None:
+    left, world = kill_in_effect("c7-0", ModelDisk(), World(), FEATURE.play)
+    with patch.dict(ACCESS, {"peek": Access.WRITE}):
+        left, world = kill_in_effect("c7-0", left, world, FEATURE.recover)
+        asyncio.run(FEATURE.recover(lab_store(left, first_id=90_000), world))
+        runs = [note for note in world.notes if isinstance(note, Begun) and note.call == "c7-0"]
+        assert len(runs) == 2  # once as one that could only read, once as one that may write
+
+
+@pytest.mark.xfail(strict=True, reason="a call that runs again is refused as one that never ran")
+def test_of_a_call_that_had_begun_nobody_is_told_that_it_did_not_run() -> None:
+    async def play(store: LocalStore, world: World) -> None:
+        async with Desk(store.create("lab 1"), world) as desk:
+            await desk.turn("idem; say done")
+
+    async def plan(store: LocalStore, world: World) -> None:
+        [thread] = store.ids()
+        async with Desk(store.open(thread), world, config=PLANNING) as desk:
+            await desk.resume()
+
+    left, world = kill_in_effect("c1-0", ModelDisk(), World(), play)
+    asyncio.run(plan(lab_store(left, first_id=2), world))
+    assert list_violations(left, world) == []
 
 
 def test_a_call_that_could_only_read_is_never_told_as_uncertain(
