@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, Final
 
 import pytest
+from msgspec import UNSET
 
 from case_tables import for_every_row
 from core.samples import (
@@ -38,6 +39,14 @@ def _status(state: Any, event: Any) -> str:
             name = type(status).__name__.lower()
             return "uncertain" if getattr(status, "uncertain", False) else name
     return "none"
+
+
+def _has_another_access(state: Any, event: Any) -> bool:
+    """Whether the start says another access than the call has begun with."""
+    [status] = (one for one in state.executions if one.call_id == event.call_id)
+    return (event.access is None) != (status.access is UNSET) or (
+        event.access is not None and event.access is not status.access
+    )
 
 
 def _closes_round(state: Any, event: Any) -> bool:
@@ -206,7 +215,10 @@ MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
         and _closes_round(state, event)
         and not _changed_something(state, event)
     ),
-    Guard.STARTABLE: lambda state, event: _status(state, event) in {"pending", "uncertain"},
+    Guard.STARTABLE: lambda state, event: (
+        _status(state, event) in {"pending", "uncertain"}
+        or (_status(state, event) == "running" and _has_another_access(state, event))
+    ),
     Guard.RUNNING: lambda state, event: _status(state, event) in {"running", "uncertain"},
     Guard.FROM_LLM: lambda state, _: state.origin.value == "llm",
     Guard.NEEDS_YES: _needs_a_yes,

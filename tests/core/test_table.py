@@ -46,7 +46,7 @@ any state             | ShutdownRequested                          | ShuttingDow
 
 ADDED_TABLE: Final = """
 CallingLlm            | LlmEvent::ThinkingDelta                             | CallingLlm          | WaitForInput
-ExecutingTools        | ToolStarted (call pending or uncertain)             | ExecutingTools      | WaitForInput
+ExecutingTools        | ToolStarted (pending, uncertain or another access)  | ExecutingTools      | WaitForInput
 ExecutingTools        | ToolProgressEvent (call running)                    | ExecutingTools      | WaitForInput
 ExecutingTools        | ToolUncertain (call running)                        | ExecutingTools      | WaitForInput
 CallingLlm            | CancelRequested                                     | WaitingForUserInput | WaitForInput
@@ -91,7 +91,7 @@ CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
     ("ToolCompleted", "all done, mutating"): Guard.LAST_CHANGED,
     ("ToolCompleted", "all done, no mutation"): Guard.LAST_UNCHANGED,
     ("RetryTimeoutFired", "origin=Llm"): Guard.FROM_LLM,
-    ("ToolStarted", "call pending or uncertain"): Guard.STARTABLE,
+    ("ToolStarted", "pending, uncertain or another access"): Guard.STARTABLE,
     ("ToolProgressEvent", "call running"): Guard.RUNNING,
     ("ToolUncertain", "call running"): Guard.RUNNING,
     ("CallAssessed", "may run"): Guard.MAY_RUN,

@@ -8,8 +8,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from lab.agent import ACCESS
 from lab.approval_checks import list_doubts
 from lab.checks import check_end, read_chain
@@ -58,7 +56,6 @@ def list_violations(disk: ModelDisk, world: World) -> list[str]:
     return check_end(disk, lab_store(disk), world.notes)
 
 
-@pytest.mark.xfail(strict=True, reason="the machine refuses the second record of a start")
 def test_a_call_that_could_only_read_and_may_write_now_is_uncertain_after_another_crash() -> None:
     left, world = kill_in_effect("c7-0", ModelDisk(), World(), FEATURE.play)
     with patch.dict(ACCESS, {"peek": Access.WRITE}):
@@ -68,7 +65,6 @@ def test_a_call_that_could_only_read_and_may_write_now_is_uncertain_after_anothe
         assert len(runs) == 2  # once as one that could only read, once as one that may write
 
 
-@pytest.mark.xfail(strict=True, reason="a call that runs again is refused as one that never ran")
 def test_of_a_call_that_had_begun_nobody_is_told_that_it_did_not_run() -> None:
     async def play(store: LocalStore, world: World) -> None:
         async with Desk(store.create("lab 1"), world) as desk:

@@ -22,6 +22,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     Access,
     ApprovalBinding,
+    EffectClass,
     Outcome,
     RiskLevel,
     Status,
@@ -217,8 +218,18 @@ def decide_call(
         Ruling.UNAPPROVED: "" if question is None else question.reason,
         Ruling.CHANGED: changed,
     }
-    explain = _explain_doubt if facts.stage is Stage.IN_DOUBT else _explain_refusal
-    return CallDecision(ruling, refusal=explain(ruling, words.get(ruling, "")))
+    why = words.get(ruling, "")
+    if facts.stage is Stage.IN_DOUBT:
+        return CallDecision(ruling, refusal=_explain_doubt(ruling, why, ToolErrorKind.UNCERTAIN))
+    if isinstance(status, _Running) and not _only_read(config, status):
+        return CallDecision(ruling, refusal=_explain_doubt(ruling, why, ToolErrorKind.CANCELLED))
+    return CallDecision(ruling, refusal=_explain_refusal(ruling, why))
+
+
+def _only_read(config: AgentConfig, status: ToolExecutionStatus.Running) -> bool:
+    """Whether a call that began could change nothing: then none of it has happened."""
+    reads = config.effect_of(status.tool_name) is EffectClass.READ
+    return reads or status.access is Access.READ
 
 
 def _find_stage(status: Status, *, is_asked: bool) -> Stage:
@@ -313,16 +324,17 @@ def _explain_refusal(ruling: Ruling, words: str) -> ToolError:
 _TAIL: Final = "; nothing ran; ask for it again"
 
 
-def _explain_doubt(ruling: Ruling, words: str) -> ToolError:
+def _explain_doubt(ruling: Ruling, words: str, kind: ToolErrorKind) -> ToolError:
     """What the model reads of a call that may have run before: not that nothing did."""
     why = {
         Ruling.FORBIDDEN: "the thread is in plan mode",
         Ruling.UNAVAILABLE: words,
         Ruling.CHANGED: f"{words} has changed since a person allowed this",
+        Ruling.UNAPPROVED: f"it needs a person's yes and has none: {words}",
         Ruling.UNCONFIRMED: "nobody has said that it should be",
     }
     text = f"it may or may not have happened; it was not run again: {why[ruling]}"
-    return ToolError(ToolErrorKind.UNCERTAIN, text)
+    return ToolError(kind, text)
 
 
 # ---- what the world needs of it too ------------------------------------------------------------

@@ -70,7 +70,11 @@ def apply_tool_event(executions: Executions, event: ToolEvent) -> Executions | N
     if isinstance(event, ToolCompleted):
         return replace_execution(executions, make_completed_status(status, event.outcome, event.at))
     if isinstance(event, ToolStarted):
-        if isinstance(status, _Running) and not status.uncertain:
+        access = UNSET if event.access is None else event.access
+        # One that could only read runs again after a crash; if it may write now, its start is
+        # recorded once more, so that it is uncertain after the next crash.
+        is_known = isinstance(status, _Running) and status.access == access
+        if is_known and not getattr(status, "uncertain", False):
             return None
         new = _Running(
             event.call_id,
@@ -79,7 +83,7 @@ def apply_tool_event(executions: Executions, event: ToolEvent) -> Executions | N
             modified=status.modified,
             approved=status.approved,
             bound=status.bound,
-            access=UNSET if event.access is None else event.access,
+            access=access,
         )
         return replace_execution(executions, new)
     if isinstance(status, _Pending):

@@ -96,7 +96,7 @@ class Guard(Enum):
     OTHERS_OPEN = "open call, others still open"
     LAST_CHANGED = "last open call, a mutating tool succeeded"
     LAST_UNCHANGED = "last open call, no mutation"
-    STARTABLE = "call pending or uncertain"
+    STARTABLE = "pending, uncertain or another access"
     RUNNING = "call running"
     FROM_LLM = "origin = Llm"
     NEEDS_YES = "a call needs a yes"
