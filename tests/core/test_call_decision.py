@@ -97,8 +97,8 @@ RULES: Final[dict[str, Callable[[CallFacts, Ruling], bool]]] = {
             ruling is not Ruling.RUN or facts.yes is not Yes.CHANGED or facts.stage is Stage.ASKED
         )
     ),
-    "a question is never put when a call of the round has begun": lambda facts, ruling: (
-        ruling is not Ruling.ASK or not facts.has_begun
+    "a question is never put when a call of the round has begun, or nobody may be asked": lambda facts, ruling: (
+        ruling is not Ruling.ASK or not facts.is_too_late
     ),
     "an uncertain call never runs without a fresh word": lambda facts, ruling: (
         ruling is not Ruling.RUN or facts.stage is not Stage.IN_DOUBT or facts.yes is Yes.FRESH
@@ -128,7 +128,7 @@ RULES: Final[dict[str, Callable[[CallFacts, Ruling], bool]]] = {
         or not _has_valid_yes(facts)
     ),
     "nobody is refused for a missing yes while a person can still be asked": (
-        lambda facts, ruling: ruling is not Ruling.UNAPPROVED or facts.has_begun
+        lambda facts, ruling: ruling is not Ruling.UNAPPROVED or facts.is_too_late
     ),
     "nobody is asked in vain, but for a question that stands": lambda facts, ruling: (
         ruling is not Ruling.ASK or facts.need is Need.YES or _is_asked_in_vain(facts)

@@ -87,8 +87,8 @@ class Ruling(Enum):
 class CallFacts(Struct, frozen=True):
     """What is known of a call: a value for each column of the table.
 
-    `has_begun`: a call of the round has, so that nobody can be asked: no call of a round runs
-    before each has the yes it needs. `is_reconfigured`: a person has changed mode, model or tools
+    `is_too_late` to ask: a call of the round has begun, and none may before each has the yes it
+    needs; or whoever looks at the call asks nobody. `is_reconfigured`: a person has changed mode, model or tools
     in this session; where they have not, an open question stays, even if none would be put now.
     """
 
@@ -97,7 +97,7 @@ class CallFacts(Struct, frozen=True):
     is_forbidden: bool
     yes: Yes
     need: Need
-    has_begun: bool
+    is_too_late: bool
     is_reconfigured: bool
 
 
@@ -109,7 +109,7 @@ class CallCase(Struct, frozen=True):
     is_forbidden: bool | None
     yes: tuple[Yes, ...] | None
     need: tuple[Need, ...] | None
-    has_begun: bool | None
+    is_too_late: bool | None
     is_reconfigured: bool | None
     ruling: Ruling
 
@@ -131,7 +131,7 @@ _NOT_NEEDED = (*_FREE, *_GRANTED)
 
 # fmt: off
 CALL_CASES: Final[tuple[CallCase, ...]] = (
-    # stage       unavail. forbid. yes       need         begun  reconf.
+    # stage       unavail. forbid. yes       need         late   reconf.
     _C(None,      True,    None,   None,     None,        None,  None,  _R.UNAVAILABLE),
     _C(None,      False,   True,   None,     None,        None,  None,  _R.FORBIDDEN),
     _C(_DUE,      False,   False,  _HAS_YES, None,        None,  None,  _R.RUN),
