@@ -97,7 +97,7 @@ RULES: Final[dict[str, Callable[[CallFacts, Ruling], bool]]] = {
             ruling is not Ruling.RUN or facts.yes is not Yes.CHANGED or facts.stage is Stage.ASKED
         )
     ),
-    "a question is never put when a call of the round has begun, or nobody may be asked": lambda facts, ruling: (
+    "no question is put once a call of the round has begun, or to nobody": lambda facts, ruling: (
         ruling is not Ruling.ASK or not facts.is_too_late
     ),
     "an uncertain call never runs without a fresh word": lambda facts, ruling: (

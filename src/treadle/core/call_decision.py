@@ -88,8 +88,9 @@ class CallFacts(Struct, frozen=True):
     """What is known of a call: a value for each column of the table.
 
     `is_too_late` to ask: a call of the round has begun, and none may before each has the yes it
-    needs; or whoever looks at the call asks nobody. `is_reconfigured`: a person has changed mode, model or tools
-    in this session; where they have not, an open question stays, even if none would be put now.
+    needs; or whoever looks at the call asks nobody. `is_reconfigured`: a person has changed mode,
+    model or tools in this session; where they have not, an open question stays, even if none would
+    be put now.
     """
 
     stage: Stage
