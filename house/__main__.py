@@ -45,6 +45,11 @@ def rows() -> Iterator[Row]:
         yield f"modules of the command line that import {room}", str(count), "0"
     for name, called, aim in (
         ("from Enter to the request", traced.prompt_to_request(), "<= 35 files"),
+        (
+            "from the answer of the model to the question",
+            traced.answer_to_question(),
+            "<= 35 files",
+        ),
         ("from a record to the server", traced.record_to_server(), "<= 45 files"),
     ):
         files = len({path for path, _ in called})

@@ -23,6 +23,13 @@ SCRIPT: Final = '[[replies]]\ntext = "Hello."\n'
 LAST: Final = r"^models/scripted/provider\.py .*\.stream$"
 """Where the request has arrived at the model."""
 
+CALLING: Final = """[[replies]]
+text = "I write it."
+calls = [{ tool = "write_file", arguments = { path = "a", content = "b" } }]
+"""
+QUESTION: Final = r"^terminal/approvals\.py .*\._choose$"
+"""Where a person is asked."""
+
 FIRST: Final = r"^sync/"
 DRAWING: Final = ("prompt_toolkit", "rich")
 
@@ -47,6 +54,26 @@ def prompt_to_request() -> Called:
         if not any(path.startswith("models/") for path, _ in called):
             raise RuntimeError("the trace has no request to the model")
         return {(path, name) for path, name in called if not _is_left_out(path)}
+
+
+def answer_to_question() -> Called:
+    """From the model's stream, which asks for a call, to the question that a person sees."""
+    with tempfile.TemporaryDirectory(prefix="treadle-house-") as folder:
+        root = Path(folder)
+        out = root / "called"
+        environment = _environment(root)
+        (root / "model.toml").write_text(CALLING)
+        command = _traced(out, (LAST, QUESTION), "-m", f"scripted:{root / 'model.toml'}")
+        with Screen(command, cwd=root / "work", env=environment) as screen:
+            screen.wait_for("a new thread")
+            screen.type(f"hi{ENTER}")
+            screen.wait_for("needs your approval")
+            screen.process.send_signal(signal.SIGUSR2)
+            while not out.exists():
+                screen.wait_for("needs your approval")
+            screen.process.kill()
+            screen.process.wait()
+        return {(path, name) for path, name in _read(out) if not _is_left_out(path)}
 
 
 def record_to_server() -> Called:
