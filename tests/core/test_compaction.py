@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from case_tables import for_every_row
+from core.random_events import check_pairs
 from core.samples import (
     CONFIG,
     FULL,
@@ -23,7 +24,6 @@ from core.samples import (
     said,
     unsummed,
 )
-from core.sessions import check_pairs
 from treadle.core.actions import (
     DisplayError,
     ExecuteTools,

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.random_events import check_pairs
 from core.samples import call
-from core.sessions import check_pairs
 from treadle.core.branch_join import UNKNOWN_OUTCOME, join_messages, pair_calls_with_results
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from case_tables import for_every_row
+from core.random_events import check_pairs, random_event
 from core.samples import CONFIG, EVENTS_TRIED, machine
-from core.sessions import check_pairs, random_event
 from treadle.core.actions import SendLlmRequest
 from treadle.core.chat.states import AgentState, ShuttingDown
 from treadle.core.events import AgentEvent, ShutdownRequested

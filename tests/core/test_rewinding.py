@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from case_tables import for_every_row
+from core.random_events import check_pairs, random_durable_event
 from core.samples import CONFIG, TALK, answer, call, ended, machine, said
-from core.sessions import check_pairs, random_durable_event
 from treadle.core.actions import SendLlmRequest
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import WaitingForUserInput

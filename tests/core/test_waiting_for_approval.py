@@ -13,6 +13,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from case_tables import for_every_row
+from core.random_events import random_event
 from core.samples import (
     CONFIG,
     FULL,
@@ -28,7 +29,6 @@ from core.samples import (
     machine,
     success,
 )
-from core.sessions import random_event
 from treadle.core.actions import (
     ExecuteTools,
     RequestApproval,

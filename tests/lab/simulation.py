@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from core.random_events import random_durable_event
 from core.samples import CONFIG
-from core.sessions import random_durable_event
 from lab.checks import read_chain
 from lab.faulty_disk import CAN_FAIL
 from lab.model_disk import ModelDisk

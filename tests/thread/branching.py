@@ -7,7 +7,7 @@ from random import Random
 
 from msgspec import Struct
 
-from core.sessions import random_durable_event
+from core.random_events import random_durable_event
 from thread.journals import at, fold_of, random_batches, random_fact, records_of, write
 from treadle.thread.branches import collect_record_ids
 from treadle.thread.codec import Entry, decode_entry, encode_entry

@@ -23,7 +23,7 @@ from core.samples import (
     success,
     unsummed,
 )
-from core.sessions import random_durable_event
+from core.random_events import random_durable_event
 from treadle.core.approval import Modified, Rejected
 from treadle.core.branch_join import pair_calls_with_results
 from treadle.core.budget import TokenBudget

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from core.sessions import random_event
+from core.random_events import random_event
 from thread.journals import HEADER, at, fold_of, random_fact
 from treadle.core.chat.table import TRANSITIONS, draw_conversation_machine
 from treadle.core.events import DURABLE

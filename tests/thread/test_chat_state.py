@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from case_tables import for_every_row
+from core.random_events import random_event
 from core.samples import (
     CONFIG,
     FULL,
@@ -24,7 +25,6 @@ from core.samples import (
     machine,
     said,
 )
-from core.sessions import random_event
 from treadle.core.chat.states import (
     AgentState,
     Compacting,

@@ -11,7 +11,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.sessions import check_pairs, random_event
+from core.random_events import check_pairs, random_event
 from thread.journals import HEADER, at, fold_of, random_fact
 from treadle.core.actions import AgentAction, SendLlmRequest
 from treadle.core.events import DURABLE

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from case_tables import for_every_row
+from core.random_events import check_pairs, random_durable_event
 from core.samples import answer, call, ended, said, success
-from core.sessions import check_pairs, random_durable_event
 from thread.branching import Sides, behind, gone_on, merge_of, merged, random_sides
 from thread.journals import HEADER, branch_record, fold_of, records_of, write
 from thread.test_snapshots import assert_same, extended, restored

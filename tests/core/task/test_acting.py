@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from case_tables import for_every_row
-from core.sessions import check_pairs
+from core.random_events import check_pairs
 from core.task.tasks import (
     ANSWER,
     agent,

@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from case_tables import for_every_row
-from core.sessions import check_pairs
+from core.random_events import check_pairs
 from core.task.tasks import agent, asks, at, call, decided, does, fine, logged, request, says, texts
 from treadle.core.actions import WAIT, ExecuteTools, RequestApproval, SendLlmRequest
 from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Modified, Rejected

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from case_tables import for_every_row
-from core.sessions import check_pairs
+from core.random_events import check_pairs
 from core.task.tasks import (
     ANSWER,
     Rows,

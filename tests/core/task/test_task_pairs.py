@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from core.sessions import check_pairs
+from core.random_events import check_pairs
 from core.task.random_tasks import random_event, random_settings, random_task
 from treadle.core.actions import WAIT, AgentAction, ExecuteTools, SendLlmRequest, Summarize
 from treadle.core.events import CallAssessed, ToolCompleted

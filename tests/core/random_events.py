@@ -1,4 +1,4 @@
-"""Random sessions: mostly what a runtime would feed, in part what none ever should.
+"""Random events: mostly what a runtime would feed, in part what none ever should.
 
 The same `Random` gives the same session, so that it serves property tests and whole processes.
 """
