@@ -426,7 +426,7 @@ class Chat:
 
             advice = suggest_name(f"/{name}", [f"/{one.name}" for one in self.commands])
             self.notify(f"there is no /{name}{advice}; /help lists what there is", "warn")
-        elif found.needs_rest:
+        elif found.waits_for_turn:
             if found.is_switch:
                 self._begin_switch()
             over = self._end_switch if found.is_switch else _do_nothing

@@ -30,8 +30,8 @@ def to_row_text(text: str) -> str:
     return line if len(line) <= _LENGTH_MAX else line[: _LENGTH_MAX - 1] + "…"
 
 
-def search_conversations(folder: str, text: str) -> Sequence[ListRow]:
-    """The conversations of a folder; those of all folders if words are typed."""
+def find_conversation_rows(folder: str, text: str) -> Sequence[ListRow]:
+    """A row for each conversation of a folder; for those of all folders if words are typed."""
     from treadle.app.stores import open_store
     from treadle.app.threads.thread_search import find_conversations
 

@@ -217,7 +217,7 @@ class SlashCommand(Struct, frozen=True):
     words: str
     run: SlashAction
     argument: str = ""
-    needs_rest: bool = True
-    """Whether it waits until no turn is running; the others may be used any time."""
+    waits_for_turn: bool = True
+    """Whether it waits for the end of a running turn; the others may be used any time."""
     is_switch: bool = False
     """Whether another thread may be at hand afterwards, one that is private perhaps."""

@@ -29,20 +29,24 @@ def agent_setting_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
         SlashCommand(
-            "model", "have another model answer", partial(_model, chat), "[NAME]", needs_rest=False
+            "model",
+            "have another model answer",
+            partial(_model, chat),
+            "[NAME]",
+            waits_for_turn=False,
         ),
         SlashCommand(
             "mode",
             "what the agent may do unasked (Shift+Tab)",
             partial(_mode, chat),
             "[MODE]",
-            needs_rest=False,
+            waits_for_turn=False,
         ),
         SlashCommand(
             "permissions",
             "what was allowed in this thread; take it back",
             partial(_permissions, chat),
-            needs_rest=False,
+            waits_for_turn=False,
         ),
     )
 

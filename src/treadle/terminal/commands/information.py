@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
-        SlashCommand("help", "what can be typed here", partial(_help, chat), needs_rest=False),
-        SlashCommand("status", "how this thread stands", partial(_status, chat), needs_rest=False),
-        SlashCommand("cost", "what this thread has cost", partial(_cost, chat), needs_rest=False),
-        SlashCommand("quit", "end the chat", partial(_quit, chat), needs_rest=False),
+        SlashCommand("help", "what can be typed here", partial(_help, chat), waits_for_turn=False),
+        SlashCommand(
+            "status", "how this thread stands", partial(_status, chat), waits_for_turn=False
+        ),
+        SlashCommand(
+            "cost", "what this thread has cost", partial(_cost, chat), waits_for_turn=False
+        ),
+        SlashCommand("quit", "end the chat", partial(_quit, chat), waits_for_turn=False),
     )
 
 

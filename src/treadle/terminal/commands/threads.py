@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from treadle.terminal.notices import styled_text
-from treadle.terminal.pickers import find_prompts, search_conversations
+from treadle.terminal.pickers import find_conversation_rows, find_prompts
 from treadle.terminal.ports import DialogChoice, SlashCommand
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ async def resume(chat: Chat, thread: str) -> None:
         picked: str | None = await asyncio.to_thread(open_store().resolve, thread)
         # Before the one at hand is left: there may be none like that.
     else:
-        search = partial(search_conversations, chat.sessions.folder or ".")
+        search = partial(find_conversation_rows, chat.sessions.folder or ".")
         picked = await chat.terminal.pick("Go on with which thread?", search)
     if picked is None:
         return
