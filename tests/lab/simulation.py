@@ -41,6 +41,7 @@ from treadle.errors import (
     StoreError,
     ThreadBusyError,
     TreadleError,
+    UnknownThreadError,
     UsageError,
 )
 from treadle.store.local_store import LocalStore
@@ -311,6 +312,8 @@ class Simulation:
             self.must(known.is_trashed is not False, "trashed", thread_id)
             known.is_trashed = True
             return
+        except UnknownThreadError as error:
+            self.must(False, "lost", f"{thread_id}: {error}")
         self.must(not holders, "shared", thread_id)
         self.must(known.is_trashed is not True, "trashed", f"{thread_id} opened")
         known.is_trashed = False
