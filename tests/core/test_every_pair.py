@@ -293,7 +293,8 @@ def test_at_most_one_row_applies_and_it_is_the_one_the_table_words(
     pair: tuple[type, type],
 ) -> None:
     values = tried(*pair)
-    assert values, "no sample of this pair"
+    advice = "add one to EVENTS_TRIED, or STATES_TRIED, in tests/core/samples.py"
+    assert values, f"no sample of {pair_id(pair)}: {advice}"
     for state, event in values:
         by_words = applicable(state, event)
         handle = CHAT_HANDLERS.get(pair)

@@ -151,7 +151,8 @@ def _named(row: Row) -> tuple[str, str | None, Guard | None, str, str | None]:
 def test_the_first_rows_are_those_of_the_source_document_and_the_rest_is_added() -> None:
     source, added = _parse(SOURCE_TABLE), _parse(ADDED_TABLE)
     assert len(source) == 13 + len(STATES)
-    assert [_named(row) for row in TRANSITIONS] == source + added
+    advice = "a new row also goes into ADDED_TABLE, at its place in the order of TRANSITIONS"
+    assert [_named(row) for row in TRANSITIONS] == source + added, advice
 
 
 def test_no_row_stands_twice_and_no_pair_mixes_guarded_and_unguarded_rows() -> None:

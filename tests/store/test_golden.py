@@ -12,6 +12,7 @@ import pytest
 
 from core.samples import said
 from store.shelf import Shelf, fill
+from thread.journals import ENTRY_KINDS
 from treadle.core.approval import Approved
 from treadle.core.events import ApprovalDecided, CancelRequested
 from treadle.core.task.events import TaskResumed
@@ -58,31 +59,26 @@ def old_shelf(shelf: Shelf) -> Shelf:
     return shelf
 
 
+NOT_RELEASED: Final = frozenset[str]()
+"""Types of records whose form may still change; at a release a golden thread holds each of them."""
+
+HOW_TO_ADD: Final = """\
+One more thread at the end of THREADS in tests/store/make_golden.py holds them; run that file, and
+take over only the new thread, its snapshot and its entry in expected.json into tests/golden. Until
+the release that writes them first, their types stand in NOT_RELEASED of this file."""
+
+
 def test_the_golden_threads_hold_every_event_every_fact_and_every_state_of_their_format() -> None:
-    kinds = set()
-    for thread_id in EXPECTED:
-        for line in journal(thread_id).splitlines():
-            kinds.add(json.loads(line)["event"]["type"])
-    assert kinds == {
-        *("thread_created", "configured", "git_observed", "input_queued", "recovered"),
-        *("user_input", "llm_completed", "llm_error", "retry_timeout_fired", "cancel_requested"),
-        *("tool_started", "tool_uncertain", "tool_completed", "hook_completed"),
-        *("approval_decided", "granted", "compaction_requested", "compacted", "compaction_failed"),
-        *("task_given", "state_completed", "state_failed", "time_ran_out", "task_resumed"),
-        *("child_started", "task_ended"),
-        *(
-            "context_observed",
-            "files_saved",
-            "files_not_saved",
-            "rewound",
-            "renamed",
-            "tagged",
-            "pinned",
-        ),
-        *("annotated", "extra_set", "trashed", "restored", "scrubbed", "imported", "foreign"),
-        *("shared", "privacy_set", "merged", "taken_over", "kind_granted", "revoked", "steered"),
-        *("input_withdrawn", "command_begun", "command_shown", "approval_required"),
+    held = {
+        json.loads(line)["event"]["type"]
+        for thread_id in EXPECTED
+        for line in journal(thread_id).splitlines()
     }
+    known = {str(kind.__struct_config__.tag) for kind in ENTRY_KINDS}
+    missing = sorted(known - held - NOT_RELEASED)
+    assert missing == [], f"no golden thread holds {missing}. {HOW_TO_ADD}"
+    assert sorted(held - known) == [], "these are on people's disks: no type of a record ever goes"
+    assert sorted(NOT_RELEASED & held) == [], "golden, so released: take them out of NOT_RELEASED"
     assert {told["state"] for told in EXPECTED.values()} == {
         *("waiting_for_user_input", "calling_llm", "executing_tools", "post_tools_hook", "error"),
         *("waiting_for_approval", "compacting", "waiting_for_human", "parked"),

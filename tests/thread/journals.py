@@ -30,6 +30,7 @@ from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Compaction, View
 from treadle.core.events import (
+    DURABLE,
     CancelRequested,
     Compacted,
     CompactionRequested,
@@ -42,8 +43,8 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmErrorKind, Usage
 from treadle.core.messages import Message
-from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
+    TASK_EVENTS,
     CustomState,
     Graph,
     MemoryChanges,
@@ -54,6 +55,7 @@ from treadle.core.task.events import (
     TimeRanOut,
     TraceLine,
 )
+from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.tools import Access, RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
@@ -66,6 +68,7 @@ from treadle.thread.facts import (
     Configured,
     ContextObserved,
     ExtraSet,
+    Fact,
     FilesNotSaved,
     FilesSaved,
     Foreign,
@@ -345,5 +348,10 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     TaskResumed(at(6)),
 )
 """One of each kind that a record can hold, some twice; failures of models stand in `FAILURES`."""
+
+NO_SAMPLE: Final = "give it a sample in EVERY_ENTRY in tests/thread/journals.py"
+
+ENTRY_KINDS: Final[tuple[type, ...]] = (*DURABLE, *TASK_EVENTS, *Fact.__args__)
+"""Every event and every fact that a record can hold."""
 
 FAILURES: Final = tuple(LlmErrorKind)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 
 from case_tables import for_every_row
 from core.samples import answer, call, ended, failure, said, success
-from thread.journals import EVERY_ENTRY
+from thread.journals import ENTRY_KINDS, EVERY_ENTRY, NO_SAMPLE
 from treadle.core.events import LlmEvent, PostToolsHookCompleted, UserInput
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.messages import Message
@@ -23,7 +23,7 @@ from treadle.thread.facts import (
     Renamed,
     ThreadCreated,
 )
-from treadle.thread.search_texts import SearchText, SearchTextKind, list_texts
+from treadle.thread.search_texts import TEXT_FUNCTIONS, SearchText, SearchTextKind, list_texts
 
 SAMPLES = (*EVERY_ENTRY, LlmEvent.Error(LlmError(LlmErrorKind.SERVER, "no luck today")))
 
@@ -69,8 +69,12 @@ def free_texts(entry: Entry, value: Any, key: str = "") -> list[str]:
 
 
 def test_every_entry_there_is_has_a_row_and_a_sample() -> None:
-    kinds = {kind for part in get_args(Entry) for kind in (get_args(part) or (part,))}
-    assert kinds == {type(entry) for entry in SAMPLES}
+    sampled = {type(entry) for entry in SAMPLES}
+    row = "give it a row in TEXT_FUNCTIONS of thread/search_texts.py; `_list_no_texts` for nothing"
+    misses = [f"{kind.__qualname__}: {NO_SAMPLE}" for kind in ENTRY_KINDS if kind not in sampled]
+    misses += [f"{kind.__qualname__}: {row}" for kind in ENTRY_KINDS if kind not in TEXT_FUNCTIONS]
+    assert misses == [], "\n".join(misses)
+    assert {*TEXT_FUNCTIONS} == {*ENTRY_KINDS}
 
 
 @for_every_row("entry", SAMPLES)

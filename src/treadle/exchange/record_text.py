@@ -10,7 +10,13 @@ from msgspec import Struct
 
 from treadle.core import events
 from treadle.core.approval import Approved, Rejected
-from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
+from treadle.core.task.events import (
+    StateCompleted,
+    StateFailed,
+    TaskGiven,
+    TaskResumed,
+    TimeRanOut,
+)
 from treadle.thread import facts
 from treadle.thread.codec import Entry
 
@@ -37,7 +43,7 @@ def describe_record(entry: Entry, name_of: NameOf = str) -> RecordText | None:
         entry: the record's content.
         name_of: names a call; by default its id does.
     """
-    words = _DESCRIPTIONS.get(type(entry))
+    words = DESCRIPTIONS.get(type(entry))
     found = None if words is None else words(entry, name_of)
     return found if found is not None and found.text else None
 
@@ -132,8 +138,26 @@ def _describe_merge(entry: facts.Merged, _: NameOf) -> RecordText:
     return RecordText(text, f"{len(entry.messages)} messages, {len(entry.records)} records")
 
 
-_DESCRIPTIONS: Final[Mapping[type, Callable[[Any, NameOf], RecordText | None]]] = MappingProxyType(
+DescribeRecord: TypeAlias = Callable[[Any, NameOf], RecordText | None]
+"""(entry, names of calls) -> words."""
+
+DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
     {
+        events.UserInput: None,
+        events.Steered: None,
+        events.LlmEvent.Completed: None,
+        events.ToolCompleted: None,
+        events.RetryTimeoutFired: None,
+        TaskGiven: None,
+        TaskResumed: None,
+        facts.ThreadCreated: None,
+        facts.Configured: None,
+        facts.GitObserved: None,
+        facts.ContextObserved: None,
+        facts.FilesSaved: None,
+        facts.Tagged: None,
+        facts.Pinned: None,
+        facts.ExtraSet: None,
         events.ApprovalRequired: _describe_requirement,
         events.ApprovalDecided: _describe_decision,
         facts.Granted: _describe_grant,
@@ -194,4 +218,4 @@ _DESCRIPTIONS: Final[Mapping[type, Callable[[Any, NameOf], RecordText | None]]] 
         facts.Restored: lambda _, __: RecordText("taken out of the trash"),
     }
 )
-"""What each kind of record says; those that are not here say nothing."""
+"""What each kind of record says; `None` for what the messages or the document tell."""

@@ -69,7 +69,7 @@ def list_texts(
     except UnknownEntryError:
         raw = bytes(event).decode("utf-8", "replace")
         return [(SearchTextKind.OTHER, _unescape_json(raw))]
-    found = [(kind, text) for kind, text in _TEXT_FUNCTIONS[type(entry)](entry) if text.strip()]
+    found = [(kind, text) for kind, text in TEXT_FUNCTIONS[type(entry)](entry) if text.strip()]
     if isinstance(entry, events.ToolCompleted) and entry.outcome.blob is not None:
         text = read_output(entry.outcome.blob)
         if text is not None:
@@ -212,7 +212,7 @@ def _list_task_state_texts(entry: StateCompleted) -> Iterator[SearchText]:
     yield SearchTextKind.OTHER, "\n".join(filter(None, (*entry.notes, *told)))
 
 
-_TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = MappingProxyType(
+TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = MappingProxyType(
     {
         facts.ThreadCreated: _list_header_texts,
         facts.Configured: _list_no_texts,
