@@ -11,6 +11,7 @@ import pytest
 
 from cli.conftest import Run
 from treadle.core.llm import ADVICE, LlmErrorKind
+from treadle.tools.builtin import builtin_tools
 
 HELLO = '[[replies]]\ntext = "Hello to you."\n'
 
@@ -90,8 +91,8 @@ def test_without_auto_all_tools_are_offered_and_only_those_that_read_run(
     assert "a - b" in (repository / "calc.py").read_text()
     snapshot = next((tmp_path / "home" / "data" / "threads").glob("*.json"))
     offered = json.loads(snapshot.read_text())["config"]["tools"]
-    reading, changing = {"read_file", "list_files", "search_files"}, {"write_file", "edit_file"}
-    assert {tool["name"] for tool in offered} == reading | changing | {"bash"}
+    built_in = [tool.definition.name for tool in builtin_tools()]
+    assert [tool["name"] for tool in offered] == built_in
 
 
 def test_json_is_one_object_with_outcome_and_usage(treadle: Run, script: Script) -> None:

@@ -29,6 +29,7 @@ from treadle.models.catalog import read_defaults
 from treadle.tools.builtin import builtin_tools
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+MODELS_PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 EXAMPLES = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 OF_PROJECT = next(text for text in EXAMPLES if "providers.team" in text)
 PAGES = ("configuration", "recordings")
@@ -67,7 +68,14 @@ def test_every_key_has_a_row_and_every_row_a_key() -> None:
 
 def test_every_variable_and_every_built_in_provider_is_on_the_page() -> None:
     assert [name for name in ENVIRONMENT if f"`{name}`" not in PAGE] == []
-    assert [name for name in read_defaults()["providers"] if f"`{name}`" not in PAGE] == []
+    providers = read_defaults()["providers"]
+    missing = [name for name in providers if f"`{name}`" not in PAGE]
+    assert missing == [], f"{missing}: name them in docs/configuration.md"
+    models = re.search(r"^\| `api` \|.*?\n\n", MODELS_PAGE, re.MULTILINE | re.DOTALL)
+    assert models is not None
+    told = re.sub(r"[^a-z0-9|,]", "", models[0].lower())
+    missing = [name for name in providers if not re.search(rf"[|,]{name}[|,]", told)]
+    assert missing == [], f"{missing}: name them in docs/models.md, Providers, as people know them"
 
 
 def test_the_defaults_on_the_page_hold() -> None:
@@ -109,6 +117,14 @@ def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> 
             is_offered = reads or name != "plan"
             does = "asks first" if asks else "runs"
             assert told[kind] == (does if is_offered else "is refused"), (name, tool.name)
+
+
+def test_the_table_of_built_in_tools_is_whole() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "approvals.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (\w+) \| (\w+) \|$", page, re.MULTILINE)
+    tools = [tool.definition for tool in builtin_tools()]
+    advice = "docs/approvals.md, The built-in tools: in the order in which models are told of them"
+    assert rows == [(one.name, one.effect.value, one.risk.name.lower()) for one in tools], advice
 
 
 def test_the_layers_on_the_page_are_those_that_are_told() -> None:

@@ -329,7 +329,9 @@ def test_the_prices_of_the_default_models_are_known() -> None:
                 continue
             model = one.default_model
             assert any(known.match.is_match(model) for known in provider.models), name
-    assert unknown == ["vercel", "huggingface"]  # gateways that the data does not have
+    advice = 'does genai-prices call it differently? Then `prices = "..."` in models/defaults.toml'
+    # Gateways that the data does not have.
+    assert unknown == ["vercel", "huggingface"], advice
 
 
 def test_a_context_holds_what_may_be_written() -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tools.definitions import list_path_tools
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolExecutionOutcome
 from treadle.platform.open_beneath import OpenBeneath, open_beneath, open_by_walk
@@ -33,6 +34,26 @@ FILES: Final = (
     *(".vault-token", ".gradle/gradle.properties", ".mozilla/firefox/x/logins.json"),
 )
 OWN: Final = ("own/config/config.toml", "own/data/threads/T.jsonl")
+
+
+TRIED: Final[dict[str, dict[str, object]]] = {
+    "read_file": {},
+    "search_files": {"pattern": "."},
+    "edit_file": {"edits": [{"old_str": CANARY, "new_str": "x"}]},
+    "write_file": {"content": "x"},
+}
+"""The tools that take the path of a file, and their other arguments."""
+
+TRIED_WITH_FOLDERS: Final = "list_files"
+
+
+def test_every_tool_that_takes_a_path_is_tried_and_stands_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text()
+    section = page.partition("## What no tool sees\n")[2].partition("\n## ")[0]
+    missing = [name for name in list_path_tools() if name not in (*TRIED, TRIED_WITH_FOLDERS)]
+    assert missing == [], f"{missing} take a path: give each a row in TRIED of this file"
+    missing = [name for name in list_path_tools() if f"`{name}`" not in section]
+    assert missing == [], f"{missing}: name them in docs/sandbox.md, What no tool sees"
 
 
 @pytest.fixture
@@ -91,16 +112,10 @@ async def test_no_file_tool_reads_or_changes_what_is_hidden_by_any_name(
 ) -> None:
     workspace = home if not above else home.parent
     tools = Registry(builtin_tools(), workspace=workspace, sandbox=box(workspace, home))
-    edit = {"edits": [{"old_str": CANARY, "new_str": "x"}]}
     wrong = []
     for hidden in (*FILES, *OWN):
         for name in names_of(home / hidden, workspace, home):
-            for tool, more in (
-                ("read_file", {}),
-                ("search_files", {"pattern": "."}),
-                ("edit_file", edit),
-                ("write_file", {"content": "x"}),
-            ):
+            for tool, more in TRIED.items():
                 if tool == "write_file" and name.startswith("hard_"):
                     continue  # it makes a new file of this name: the other one keeps its content
                 outcome = await execute(tools, tool, path=name, **more)
@@ -129,7 +144,8 @@ async def test_lists_and_searches_leave_out_what_is_hidden_and_nothing_else(
         assert CANARY not in text_of(await execute(tools, "search_files", pattern=pattern))
     for folder in (".ssh", "to_folder", "own/data", ".config/gh"):
         place = folder if folder == "to_folder" else prefix + folder
-        assert "is hidden from tools" in text_of(await execute(tools, "list_files", path=place))
+        said = text_of(await execute(tools, TRIED_WITH_FOLDERS, path=place))
+        assert "is hidden from tools" in said
 
 
 async def test_what_is_hidden_is_not_made_where_it_is_missing(home: Path) -> None:
