@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
@@ -29,13 +30,28 @@ def functions() -> dict[str, inspect.Signature]:
 
 
 def test_the_public_names_are_the_listed_ones_and_each_says_what_it_is() -> None:
-    assert sorted(app.__all__) == LISTED == sorted(set(LISTED))
+    advice = "a public name stands in _HOME of app/__init__.py and in tests/app/public-api.txt"
+    assert sorted(app.__all__) == LISTED == sorted(set(LISTED)), advice
     assert dir(app) == LISTED
     aliases = {"Notify", "OpenThread", "Output", "Store"}
     things = {name: getattr(app, name) for name in LISTED if name not in aliases}
     assert [name for name, value in things.items() if not inspect.getdoc(value)] == []
     with pytest.raises(AttributeError, match="'nonsense'"):
         _ = app.nonsense
+
+
+def test_each_public_name_is_imported_for_type_checkers_from_where_it_is_loaded() -> None:
+    source = Path(app.__file__).read_text(encoding="utf-8")
+    imported = {
+        (one.asname, str(node.module))
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+        if one.asname is not None
+    }
+    loaded = {(name, f"treadle.{module}") for name, module in app._HOME.items()}
+    advice = "a public name stands twice in app/__init__.py: below TYPE_CHECKING, and in _HOME"
+    assert sorted(imported ^ loaded) == [], advice
 
 
 def test_functions_are_called_alike() -> None:
@@ -58,8 +74,14 @@ def test_functions_are_called_alike() -> None:
     assert misses == []
 
 
-def test_the_page_has_every_function_and_every_command() -> None:
-    assert [name for name in functions() if f"`{name}`" not in PAGE] == []
+def test_the_page_has_every_function_and_every_command_and_no_other_name() -> None:
+    missing = [name for name in functions() if f"`{name}`" not in PAGE]
+    assert missing == [], f"{missing}: name them in the table of docs/library.md"
+    table = PAGE.partition("\n## Which function does what a command does\n")[2]
+    rows = re.findall(r"^\|.*\|(.*)\|$", table, re.MULTILINE)
+    named = re.findall(r"`(\w+)`", "\n".join(rows)) + re.findall(r"\bapp\.(\w+)", PAGE)
+    unknown = sorted({*named} - {*LISTED})
+    assert unknown == [], f"{unknown}: docs/library.md names them, and treadle.app has no such name"
     assert isinstance(cli, Group)
     no_use_case = {"admin", "completion", "config", "demo", "models", "serve"}
     commands = {name for name, one in cli.commands.items() if not one.hidden}

@@ -23,7 +23,8 @@ def test_every_command_has_help_and_stands_in_the_readme(treadle: Run, name: str
     done = treadle(name, "--help")
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) > 4
-    assert f"`treadle {name}" in (ROOT / "README.md").read_text()
+    advice = "the README has a line on every command"
+    assert f"`treadle {name}" in (ROOT / "README.md").read_text(), advice
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -16,6 +16,7 @@ import treadle as treadle_package
 from cli.conftest import Run
 from core.samples import CONFIG, answer, call, ended, said, success
 from treadle.app.json_text import escape_json
+from treadle.cli.main import COMMANDS
 from treadle.core.events import LlmEvent, ToolStarted
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
@@ -92,8 +93,22 @@ TOLD = (
     *("-p x -m {bad}", "-r {bad} -p x", "{bad}", "list --{bad}", "trash {id}", "list --trashed"),
     *("gc --dry-run", "restore {id}", "restore {bad}", "scrub {id} owned --dry-run", ""),
     *("list --json", "show {id} --json", "export {id} --format json"),
+    *("run {bad} -m {bad}", "private {id}", "private {bad}", "share {id}", "unshare {id}"),
+    *("sync --status", "sync {bad}", "config show", "config {bad}", "models {bad}"),
+    *("login {bad}", "logout {bad}", "completion {bad}"),
 )
 """Command lines; `{bad}` is a hostile text."""
+
+NOT_TOLD = {"admin", "demo", "serve"}
+"""What a server's operator runs, and what works in a folder of its own."""
+
+
+def test_every_command_is_tried_with_hostile_texts() -> None:
+    tried = {line.split(" ")[0] for line in TOLD}
+    missing = sorted({*COMMANDS} - tried - NOT_TOLD)
+    advice = "give each a line in TOLD of this file, or if it shows no foreign text: NOT_TOLD"
+    assert missing == [], f"{missing}: {advice}"
+    assert NOT_TOLD - {*COMMANDS} == set()
 
 
 def test_no_command_lets_a_hostile_thread_steer_the_terminal(
@@ -111,6 +126,13 @@ def test_no_command_lets_a_hostile_thread_steer_the_terminal(
         for name, value in names.items():
             words = [word.replace(name, value) for word in words]
         check(treadle(*words))
+    (repository / ".treadle").mkdir()
+    for key in ("model", BAD):
+        text = f"{json.dumps(key)} = {json.dumps(BAD)}\n"
+        (repository / ".treadle" / "config.toml").write_text(text)
+        done = treadle("config", "trust")
+        check(done)
+        assert "owned" in done.stdout + done.stderr, "it shows what the file says"
 
 
 def test_all_json_is_printed_by_what_escapes_it() -> None:

@@ -26,7 +26,16 @@ def test_every_key_mark_and_command_has_a_row_and_every_row_one() -> None:
         for one in all_commands(Chat(ChatOptions()))
     ]
     heads = {"key", "mark", "command", "---"}
-    assert [row for row in rows() if row[0] not in heads] == [*keys, *marks, *commands]
+    advice = "the tables of docs/terminal.md, in the order of /help"
+    assert [row for row in rows() if row[0] not in heads] == [*keys, *marks, *commands], advice
+
+
+def test_the_page_names_the_commands_that_wait_for_no_turn() -> None:
+    told = re.search(r"\n((?:`/\w+`[, and]+)+)work at any time", PAGE)
+    assert told is not None, "docs/terminal.md, below the table of commands"
+    commands = [one.name for one in all_commands(Chat(ChatOptions())) if not one.waits_for_turn]
+    advice = "docs/terminal.md, below the table: the commands with waits_for_turn=False"
+    assert sorted(re.findall(r"`/(\w+)`", told[1])) == sorted(commands), advice
 
 
 def test_the_pictures_of_the_page_are_there() -> None:
