@@ -312,9 +312,12 @@ def test_a_yes_does_not_stand_for_a_file_that_has_changed_since(
     assert treadle("approve", thread, "in", "--yes").returncode == 4
     (repository / "src").mkdir()
     (repository / "src" / "a.txt").write_text("mine")
-    assert treadle("approve", thread, "--no", "not there").stdout == "Done.\n"
+    asked = treadle("approve", thread, "--no", "not there")
+    assert asked.returncode == 4
+    assert "the file has changed since a person allowed this" in asked.stderr
     assert (repository / "src" / "a.txt").read_text() == "mine"
-    assert "the file has changed since" in treadle("show", thread).stdout
+    assert treadle("approve", thread, "--no", "leave it").stdout == "Done.\n"
+    assert (repository / "src" / "a.txt").read_text() == "mine"
 
 
 def test_a_yes_to_several_changes_of_one_file_stands_for_each_in_its_turn(

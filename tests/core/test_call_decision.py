@@ -14,8 +14,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from core.call_cases import BESIDE, BOOLS, CASES, NAMES, Case, make_conversation, make_task
+from core.random_events import check_pairs
 from core.samples import CONFIG, Failure, Pending, Success, call
-from core.sessions import check_pairs
 from treadle.core.actions import (
     AgentAction,
     AskPerson,
@@ -185,8 +185,8 @@ def check_answer(case: Case, action: AgentAction) -> None:
         assert action.question.reason
         assert case.may_ask
         assert not case.has_begun
-        assert not case.is_forbidden
-        assert not case.is_withdrawn
+        stands = case.is_asked and not case.is_reconfigured
+        assert stands or not (case.is_forbidden or case.is_withdrawn)
         assert case.is_asked or case.config.make_question(case.calls[0], None, case.scope)
     else:
         assert isinstance(action.outcome, Failure)

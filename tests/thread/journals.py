@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from core.random_events import random_durable_event
 from core.samples import (
     CONFIG,
     answer,
@@ -23,7 +24,6 @@ from core.samples import (
     success,
     unsummed,
 )
-from core.random_events import random_durable_event
 from treadle.core.approval import Modified, Rejected
 from treadle.core.branch_join import pair_calls_with_results
 from treadle.core.budget import TokenBudget

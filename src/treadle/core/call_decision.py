@@ -90,7 +90,7 @@ class CallFacts(Struct, frozen=True):
     `is_too_late` to ask: a call of the round has begun, and none may before each has the yes it
     needs; or whoever looks at the call asks nobody. `is_reconfigured`: a person has changed mode,
     model or tools in this session; where they have not, an open question stays, even if none would
-    be put now.
+    be put now, and whatever hinders its call is told with it.
     """
 
     stage: Stage
@@ -200,12 +200,16 @@ def decide_call(
     question = needed if asked is None else _refresh_question(config, asked, event.risk, scope)
     fault = _find_fault(config, call, scope, event)
     yes, changed = _judge_yes(round_, status, scope, event)
+    # A question outlives its process: who opens the thread in plan mode must not lose it.
+    stands = asked is not None and not event.is_reconfigured
+    is_forbidden = _is_forbidden(config, call, scope)
+    is_stuck = stands and (is_forbidden or bool(fault))
     facts = CallFacts(
         _find_stage(status, is_asked=asked is not None),
-        bool(fault),
-        _is_forbidden(config, call, scope),
+        bool(fault) and not stands,
+        is_forbidden and not stands,
         yes,
-        _judge_need(config, needed, question),
+        Need.NONE if is_stuck else _judge_need(config, needed, question),
         not event.may_ask or any(has_begun(one) for _, one in round_),
         event.is_reconfigured,
     )

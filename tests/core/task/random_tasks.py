@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from core.sessions import random_assessment, random_requirement
+from core.random_events import random_assessment, random_requirement
 from core.task.tasks import ANSWER, at, broken, call, fails, fine, given, says, settings
 from treadle.core.approval import (
     AlwaysAsk,
