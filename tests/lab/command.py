@@ -37,19 +37,23 @@ class Command:
     def run(self, *arguments: str, arming: Arming = UNARMED, **extra: str) -> tuple[int, str]:
         """Run it so; exit code, and what it said on both streams.
 
-        The calls below its home count, unless `CRASH_DIR` names another folder.
+        The calls below its home count, unless `CRASH_DIR` names another folder. How it is armed
+        stands in a file: a yes to a command is bound to the environment, which stays as it is.
         """
-        armed = {
-            "LD_PRELOAD": str(self._library),
+        settings = {
             "CRASH_DIR": str(self.home),
             "CRASH_AT": str(arming.at),
             "CRASH_MODE": str(MODES[arming.mode]),
             "FAIL_AT": str(arming.fail_at),
             "FAIL_FROM": str(arming.fail_from),
             "FAIL_WITH": str(arming.number),
+            **extra,
         }
-        environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder), **armed, **extra}
-        environment["TREADLE_HOME"] = str(self.home)
+        path = self._folder / "settings"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self._folder)}
+        environment |= {"TREADLE_HOME": str(self.home), "CRASH_SETTINGS": str(path)}
+        environment["LD_PRELOAD"] = str(self._library)
         done = warm_process.run(arguments, self.work, environment, None, timeout_s=100)
         return done.returncode, done.stdout + done.stderr
 

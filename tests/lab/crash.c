@@ -1,7 +1,7 @@
 /* Preloaded into a program: counts its file calls below one folder, over all threads, and at a
  * chosen one kills the process, or lets the call fail. Armed by `crash_arm`, or by the environment
  * (CRASH_DIR, CRASH_AT, CRASH_MODE, FAIL_AT, FAIL_FROM, FAIL_WITH, and CRASH_KINDS: a file that
- * the calls go to at the end) when it begins; one that is forked from a warm one says itself when
+ * the calls go to at the end; or CRASH_SETTINGS: a file of such lines) when it begins; one that is forked from a warm one says itself when
  * it begins and ends. By itself the shim does nothing. `crash_trace` also writes down every call,
  * for a model to replay; CRASH_TRACE names a file for it, which the programs that this one starts
  * write to as well; a write stands there with its place in the file. */
@@ -238,22 +238,41 @@ int unlinkat(int at, const char *name, int flags) {
     GUARD('u', real_unlinkat(at, name, flags), path, "", NULL, 0);
 }
 
+/* What arms a program from its start: variables, or lines NAME=VALUE of the file CRASH_SETTINGS, for
+ * programs to which their environment matters. */
+static char settings[4096];
+static void read_settings(void) {
+    const char *path = getenv("CRASH_SETTINGS");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    size_t size = file ? fread(settings, 1, sizeof settings - 1, file) : 0;
+    settings[size] = 0;
+    if (file) fclose(file);
+    for (char *end = settings; (end = strchr(end, '\n'));) *end++ = 0;
+}
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    size_t size = strlen(name);
+    for (const char *line = settings; !value && *line; line += strlen(line) + 1)
+        if (!strncmp(line, name, size) && line[size] == '=') value = line + size + 1;
+    return value;
+}
 static long number_of(const char *name) {
-    const char *text = getenv(name);
+    const char *text = setting(name);
     return text ? atol(text) : 0;
 }
 __attribute__((constructor)) void crash_begin(void) {
-    const char *below = getenv("CRASH_DIR");
+    read_settings();
+    const char *below = setting("CRASH_DIR");
     if (below)
         crash_arm(below, number_of("CRASH_AT"), number_of("CRASH_MODE"), number_of("FAIL_AT"),
                   number_of("FAIL_FROM"), number_of("FAIL_WITH"));
-    const char *path = getenv("CRASH_TRACE");
+    const char *path = setting("CRASH_TRACE");
     REAL(int, open, const char *, int, ...);
     int fd = path ? real_open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd >= 0) trace_fd = fcntl(fd, F_DUPFD_CLOEXEC, 500), close(fd); /* shells use low ones */
 }
 __attribute__((destructor)) void crash_end(void) {
-    const char *path = getenv("CRASH_KINDS");
+    const char *path = setting("CRASH_KINDS");
     FILE *file = path && calls ? fopen(path, "w") : NULL;
     if (file) { fputs(kinds, file); fclose(file); }
 }
