@@ -190,7 +190,7 @@ class Desk:
         only_reads = isinstance(config.approval, OnlyRead)
         if not only_reads:
             self._world.note(Chose(self._thread, only_reads))
-        self.session.configure(config)
+        self.session.driver.configure(config)
         if only_reads:
             self._world.note(Chose(self._thread, only_reads))
         await self.resume()
