@@ -296,8 +296,7 @@ def test_a_grant_of_a_folder_covers_files_below_it_and_no_others(
     assert treadle("-p", "go", "-m", script(FILES), *ASK, "--no-commit").returncode == 4
     thread = only_thread(treadle)["id"]
     done = treadle("approve", thread, "in", "--yes", "--always")
-    assert done.returncode == 4
-    assert "call below" not in done.stderr
+    assert (done.returncode, "call below" in done.stderr) == (4, False)
     assert "call beside" in done.stderr
     assert treadle("approve", thread, "--no", "not there").stdout == "Done.\n"
     assert (repository / "src" / "deep" / "b.txt").read_text() == "b"
@@ -313,9 +312,7 @@ def test_a_yes_does_not_stand_for_a_file_that_has_changed_since(
     (repository / "src").mkdir()
     (repository / "src" / "a.txt").write_text("mine")
     asked = treadle("approve", thread, "--no", "not there")
-    assert asked.returncode == 4
     assert "the file has changed since a person allowed this" in asked.stderr
-    assert (repository / "src" / "a.txt").read_text() == "mine"
     assert treadle("approve", thread, "--no", "leave it").stdout == "Done.\n"
     assert (repository / "src" / "a.txt").read_text() == "mine"
 
@@ -496,8 +493,7 @@ def test_a_thread_that_is_open_elsewhere_is_not_answered(
 ) -> None:
     shown = terminal(repository, environment, "-p", "go", "-m", script(COMMAND), *ASK)
     shown.read_until(QUESTION)
-    done = treadle("approve", only_thread(treadle)["id"], "--yes")
-    assert done.returncode == 75
+    assert treadle("approve", only_thread(treadle)["id"], "--yes").returncode == 75
     shown.type("y\r")
     assert "It ran." in shown.read_to_the_end()
     assert shown.process.wait() == 0

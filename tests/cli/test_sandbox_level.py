@@ -99,7 +99,7 @@ def test_in_a_home_folder_nothing_hidden_comes_out_and_nothing_is_changed_unaske
     # A person says yes to what is asked about: then the files are kept, and a commit is made.
     if mode != "plan":
         done = treadle("approve", line["id"], "--yes", **own)
-        assert (done.returncode, done.stdout) == (0, "Done.\n")
+        assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
         assert "canary sings" not in treadle("show", line["id"], "--json", **own).stdout
     objects = ["git", "cat-file", "--batch-all-objects", "--batch"]
     kept = subprocess.run(objects, cwd=repository, env=environment, capture_output=True, check=True)

@@ -124,6 +124,8 @@ def _fate(state: Any, event: Any) -> str:
         return "none"
     declared = {tool.name: tool.risk for tool in CONFIG.tools}
     is_known = name in declared
+    if asked and not event.is_reconfigured and (event.is_withdrawn or event.is_rerun):
+        return "ask"  # a question stands until a person has changed something
     if event.is_withdrawn or (event.is_rerun and not is_known):
         return "refuse"
     scope = event.scope

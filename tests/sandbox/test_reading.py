@@ -283,3 +283,22 @@ def test_a_sandbox_has_one_sibling_that_is_its_own(home: Path, backend: str) -> 
     scope = tools(home / "ws", backend).scope_of(ToolCall("c", "bash", '{"command": "ls"}'))
     assert scope is not None
     assert (scope.access, scope.confined) == (Access.READ, reading.standing().confined)
+
+
+async def test_no_socket_in_the_file_system_is_reached_by_whatever_name(
+    home: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel tells under which words one was bound, which may name no folder."""
+    monkeypatch.chdir(home / "ws")
+    connect = (
+        f"{PYTHON} -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"own.sock\")' 2>&1; "
+        "echo reached $?"
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("own.sock")
+        listener.listen()
+        said = await shown(tools(home / "ws", backend), connect)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert "reached 1" in said

@@ -40,8 +40,9 @@ _Running = ToolExecutionStatus.Running
 _OpenStatus: TypeAlias = ToolExecutionStatus.Pending | ToolExecutionStatus.Running
 
 FORBIDDEN_REASON: Final = (
-    "the thread is in plan mode: you can read, but not change files or run commands, so nothing "
-    "ran. Answer with what you found and what you would do; the person can choose another mode"
+    "the thread is in plan mode: you can read files, and run commands that only read, but change "
+    "nothing, so nothing ran. Answer with what you found and what you would do; the person can "
+    "choose another mode"
 )
 """What the model reads of a call that the mode does not allow."""
 

@@ -284,7 +284,9 @@ class Sandbox:
         return f"Landlock and seccomp; not held: {still_open}"
 
     def _ground(self, words: str, has_network: bool) -> str:
-        told = (words, has_network, self.workspace, self.policy, sorted(self.environment().items()))
+        # Whether this command has the network counts, not who could be asked for it.
+        policy = replace(self.policy, may_ask=True, network=Network.ASK)
+        told = (words, has_network, self.workspace, policy, sorted(self.environment().items()))
         return hashlib.sha256(msgspec.json.encode(told)).hexdigest()
 
     # ---- what is seen --------------------------------------------------------------------------

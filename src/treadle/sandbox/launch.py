@@ -132,7 +132,11 @@ class Prepared:
         is_bubblewrap = backend.name == "bubblewrap"
         code = seccomp.make_filter(
             os.uname().machine,
-            families(is_bubblewrap=is_bubblewrap, has_network=order.has_network),
+            families(
+                is_bubblewrap=is_bubblewrap,
+                has_network=order.has_network,
+                only_reads=order.only_reads,
+            ),
             has_own_ipc=is_bubblewrap,
             outside=_outside(backend) if order.only_reads else seccomp.OPEN,
         )
@@ -218,14 +222,20 @@ def _resolve_links(mounts: Mounts) -> Mounts:
     return msgspec.structs.replace(mounts, readable=tuple(seen))
 
 
-def families(*, is_bubblewrap: bool, has_network: bool) -> tuple[int, ...]:
+def families(
+    *, is_bubblewrap: bool, has_network: bool, only_reads: bool = False
+) -> tuple[int, ...]:
     """The socket families of a command.
+
+    One that only reads gets none in the file system, however it is held: a program that listens
+    there under a name of which the kernel does not say the folder could do something lasting for
+    it. (Pairs of sockets need no family.)
 
     Bubblewrap gives it a file system of its own, which hides others' sockets, and without the
     network a loopback of its own, on which nobody else listens: programs may look at its addresses
     too. Landlock gives it neither.
     """
-    own = (seccomp.AF_UNIX,) if is_bubblewrap else ()
+    own = (seccomp.AF_UNIX,) if is_bubblewrap and not only_reads else ()
     is_open = is_bubblewrap or has_network
     internet = (seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK) if is_open else ()
     return (*own, *internet)
