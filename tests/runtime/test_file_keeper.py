@@ -23,7 +23,9 @@ from runtime.desk import (
     read,
 )
 from treadle import outputs
-from treadle.core.approval import AlwaysAsk
+from treadle.core.approval import AlwaysAsk, Scope
+from treadle.core.messages import ToolCall
+from treadle.core.tools import Access
 from treadle.outputs import TurnOutcome
 from treadle.thread.facts import ContextObserved, FilesSaved
 
@@ -113,6 +115,27 @@ async def test_a_round_that_only_reads_keeps_nothing(desk: Desk) -> None:
     session = desk.new(Model(calls("look"), "done"), Toolbox(look=read()), files=files)
     await session.turn("go")
     assert files.asked == []
+
+
+@pytest.mark.parametrize("access", [Access.READ, Access.NETWORK, Access.WRITE])
+async def test_a_round_whose_calls_say_that_they_read_keeps_nothing_and_runs_no_hook(
+    desk: Desk, access: Access
+) -> None:
+    """Whatever their tool may do; the hook of the machine has nothing to find then."""
+
+    class Saying(Toolbox):
+        def scope_of(self, call: ToolCall) -> Scope | None:
+            return Scope(access=access)
+
+    files, folder = Files(), Folder()
+    model, tools = Model(calls("run"), "done"), Saying(run=mutate())
+    session = desk.new(model, tools, files=files, workspace=folder)
+    assert (await session.turn("go")).outcome is TurnOutcome.DONE
+    reads = access is Access.READ
+    assert (files.asked == [], folder.rounds == []) == (reads, reads)
+    (started,) = (one for one in desk.events(session.thread_id) if one["type"] == "tool_started")
+    assert started["access"] == access.value
+    desk.check(session)
 
 
 async def test_what_a_cancelled_call_has_changed_is_kept_too(desk: Desk) -> None:
