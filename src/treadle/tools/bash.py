@@ -165,18 +165,19 @@ async def bash(
         raise ToolFailure(ToolErrorKind.REJECTED, decision.refused)
     output = Output(context.progress)
     folder = context.workspace.open_folder(cwd)
+    notes: tuple[str, ...] = ()
     try:
         if decision.box is None:
-            ended, notes = await _run_free(command, folder, timeout_s, output)
+            ended = await _run_free(command, folder, timeout_s, output)
+            text = output.text()
         else:
             launcher = partial(
                 decision.box.launch, wants_network=network, settings=decision.settings
             )
-            ended, notes = await _run_held(launcher, command, folder, timeout_s, output)
+            ended, text, notes = await _run_held(launcher, command, folder, timeout_s, output)
     finally:
         os.close(folder)
         output.close()
-    text = output.text()
     if ended.cause is Cause.EXIT:
         where = str(context.workspace.path)
         hints = find_hints(text, wish, context.sandbox, where) if ended.exit_code else ()
@@ -187,23 +188,20 @@ async def bash(
     raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
 
 
-async def _run_free(
-    command: str, folder: int, timeout_s: float, output: Output
-) -> tuple[Ended, tuple[str, ...]]:
+async def _run_free(command: str, folder: int, timeout_s: float, output: Output) -> Ended:
     with as_failure("the command"):
-        ended = await run(
+        return await run(
             [_shell(), "-c", command],
             cwd=held_files.find_entry(folder),
             env=clean_environment(os.environ),
             timeout_s=timeout_s,
             sink=output.add,
         )
-    return ended, ()
 
 
 async def _run_held(
     launcher: Launcher, command: str, folder: int, timeout_s: float, output: Output
-) -> tuple[Ended, tuple[str, ...]]:
+) -> tuple[Ended, str, tuple[str, ...]]:
     # Whatever stands under this name when the command begins, it is reached from inside only.
     where = held_files.find_path(folder)
     shell = next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
@@ -219,16 +217,17 @@ async def _run_held(
                 pass_fds=launch.pass_fds,
                 spares_leader=True,
             )
+        text = output.text()
         if ended.cause is Cause.EXIT:
-            held = launch.describe_result(output.text())
+            held = launch.describe_result(text)
             left_count = held.left_count + ended.left_count
             ended = Ended(ended.cause, held.exit_code, left_count)
             notes = held.notes
         else:
             notes = ()
     notes = (*notes, *launch.notes())
-    is_shut_out = any(map(_SHUT.search, (output.text(), *notes)))
-    return ended, (*notes, _SETTINGS_HINT) if is_shut_out else notes
+    is_shut_out = any(map(_SHUT.search, (text, *notes)))
+    return ended, text, (*notes, _SETTINGS_HINT) if is_shut_out else notes
 
 
 def _shell() -> str:

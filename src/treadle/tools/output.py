@@ -58,12 +58,15 @@ class Output:
 
     def text(self) -> str:
         """What was kept; bytes that are not UTF-8 are replaced, and a gap says how long it is."""
-        head, tail = bytes(self._head), bytes(self._tail[-TAIL_SIZE_MAX:])
-        dropped_size = self._size - len(head) - len(tail)
-        if not dropped_size:
-            return (head + tail).decode(errors="replace")
-        gap = f"\n[{dropped_size} bytes dropped here]\n"
-        return head.decode(errors="replace") + gap + tail.decode(errors="replace")
+        tail_size = min(len(self._tail), TAIL_SIZE_MAX)
+        dropped_size = self._size - len(self._head) - tail_size
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        # Views, not copies: at the full size each copy is 4 MiB of the runtime's memory.
+        with memoryview(self._tail) as kept, kept[len(kept) - tail_size :] as tail:
+            if not dropped_size:
+                return decode(self._head) + decode(tail, final=True)
+            gap = f"\n[{dropped_size} bytes dropped here]\n"
+            return "".join((self._head.decode(errors="replace"), gap, decode(tail, final=True)))
 
     def _tell(self) -> None:
         self._timer = None
