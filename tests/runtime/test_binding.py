@@ -15,6 +15,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
 from treadle.outputs import TurnOutcome
+from treadle.runtime.session import Session
 
 ASKING = replace(CONFIG, approval=AlwaysAsk())
 SCOPE = Scope(kinds=("fire/",), ground="here", content="paper", confined="an oven")
@@ -167,3 +168,60 @@ async def test_a_kind_that_the_call_does_not_have_is_not_granted(desk: Desk) -> 
     assert session.questions == (question,)
     assert session.driver.grants == ()
     assert texts(session.conversation)
+
+
+async def fork_of_waiting(desk: Desk, tools: Scoped, **rest: Any) -> tuple[Session, Question]:
+    """A session on a fork of a thread in which a call waits; folds drop what a yes covered."""
+    session = desk.new(burning(), Scoped(), ASKING)
+    await session.turn("go")
+    await session.close()
+    writer = desk.store.fork(session.thread_id, creator="test")
+    session = desk.sit(writer, Model("done"), tools, ASKING, **rest)
+    (question,) = session.questions
+    assert question.scope == Scope()
+    return session, question
+
+
+async def test_a_question_in_a_fork_is_shown_with_what_a_yes_covers_there(desk: Desk) -> None:
+    scope = replace(SCOPE, ground="there", reasons=("it burns down the house",))
+    asked: list[Question] = []
+
+    async def approve(question: Question) -> Verdict:
+        asked.append(question)
+        return Verdict(Approved(), always=True, kinds=("fire/",))
+
+    session, _ = await fork_of_waiting(desk, Scoped(scope), approve=approve)
+    assert (await session.resume()).outcome is TurnOutcome.DONE
+    assert [one.scope for one in asked] == [scope]
+    assert [(one.kind, one.ground) for one in session.driver.grants] == [("fire/", "there")]
+    desk.check(session)
+
+
+async def test_a_tool_is_not_granted_in_a_fork_by_a_call_that_is_like_no_other(desk: Desk) -> None:
+    tools = Scoped(replace(SCOPE, kinds=()))
+    session, question = await fork_of_waiting(desk, tools)
+    yes = {question.call.id: Approved()}
+    with pytest.raises(UsageError, match="can only be allowed by itself"):
+        await session.decide(yes, grant=["burn"])
+    tools.scope = SCOPE
+    await session.decide(yes, kinds={question.call.id: ["fire/"]})
+    assert [one.kind for one in session.driver.grants] == ["fire/"]
+    assert tools.ran == ["burn"]
+    desk.check(session)
+
+
+async def test_a_yes_in_a_fork_is_bound_to_what_the_call_is_about_when_it_is_given(
+    desk: Desk,
+) -> None:
+    tools = Scoped()
+    session, question = await fork_of_waiting(desk, tools)
+    seen = iter([SCOPE])
+
+    def scope_of(call: ToolCall) -> Scope | None:
+        return next(seen, replace(SCOPE, content="gold"))
+
+    tools.scope_of = scope_of  # type: ignore[method-assign]
+    assert (await session.decide({question.call.id: Approved()})).outcome is TurnOutcome.APPROVAL
+    assert tools.ran == []
+    (again,) = session.questions
+    assert "the file has changed" in " ".join(again.reasons)

@@ -296,12 +296,13 @@ def _refresh_question(
     """An open question, with what a yes would cover now.
 
     It may have been recorded under another sandbox, or about another file: what has changed since
-    stands first among its reasons. One that was recorded without a scope is as it was: its tool
-    says nothing, or is asked when a yes is recorded.
+    stands first among its reasons. One without a scope, as a fork has it, has nothing that could
+    have changed.
     """
-    if question.scope in (NO_SCOPE, scope):
+    if question.scope == scope:
         return question
-    changed = describe_change(question.scope.binding, scope.binding)
+    is_known = question.scope != NO_SCOPE
+    changed = describe_change(question.scope.binding, scope.binding) if is_known else ""
     words = [f"{changed} has changed since the agent asked for this"] if changed else []
     words += list_obstacles(question.call, config, scope)
     scope = replace(scope, reasons=(*words, *scope.reasons))

@@ -125,8 +125,6 @@ class Approvals:
         """What becomes of an open question as things stand, and what a yes would cover then."""
         scope = self.scope_of(question.call)
         answer = self._journal.machine.handle_event(self.assess(question.call, scope))
-        if question.scope == NO_SCOPE:
-            return answer, question
         return answer, replace(question, scope=scope or NO_SCOPE)
 
     # ---- questions -----------------------------------------------------------------------------
@@ -203,8 +201,6 @@ class Approvals:
             scope = self.tools.scope_of(call)
         elif isinstance(decision, Approved) and shown.scope != asked.scope:
             scope = shown.scope
-        elif isinstance(decision, Approved) and asked.scope == NO_SCOPE:
-            scope = self.tools.scope_of(asked.call)
         return ApprovalDecided(asked.call.id, decision, self._journal.now(), scope)
 
     def make_entries(
@@ -218,15 +214,16 @@ class Approvals:
         Raises:
             UsageError: a call does not wait, or what is to be granted was not approved.
         """
-        waiting = {question.call.id: question for question in self._journal.machine.questions}
+        asked = {question.call.id: question for question in self._journal.machine.questions}
+        shown = {call_id: self._fill_scope(question) for call_id, question in asked.items()}
         for call_id in decisions:
-            if call_id not in waiting:
-                calls = ", ".join(sorted(waiting)) or "none"
+            if call_id not in asked:
+                calls = ", ".join(sorted(asked)) or "none"
                 raise UsageError(
                     f"no call {call_id!r} waits for approval", hint=f"those that wait: {calls}"
                 )
         approved = {
-            call_id: waiting[call_id]
+            call_id: shown[call_id]
             for call_id, decision in decisions.items()
             if isinstance(decision, Approved)
         }
@@ -241,5 +238,14 @@ class Approvals:
                 )
             entries += make_kind_grants(approved[call_id], named)
         for call_id, decision in decisions.items():
-            entries.append(self.make_decision(waiting[call_id], waiting[call_id], decision))
+            entries.append(self.make_decision(asked[call_id], shown[call_id], decision))
         return entries
+
+    def _fill_scope(self, question: Question) -> Question:
+        """A question that a fork has without its scope, with the one it has here.
+
+        Others are as they were shown: a yes to them is for that.
+        """
+        if question.scope != NO_SCOPE:
+            return question
+        return replace(question, scope=self.scope_of(question.call) or NO_SCOPE)

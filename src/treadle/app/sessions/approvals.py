@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.app.sessions.adoption import find_excluded_tool
 from treadle.app.sessions.host import Host
@@ -18,13 +20,24 @@ from treadle.app.threads.question_text import (
     escape_name,
     read_object,
 )
-from treadle.core.approval import Approved, Decision, Modified, OnlyRead, Question, Rejected
+from treadle.core.approval import (
+    NO_SCOPE,
+    Approved,
+    Decision,
+    Modified,
+    OnlyRead,
+    Question,
+    Rejected,
+    Scope,
+)
 from treadle.core.tools import Access
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
 from treadle.store.local_store import LocalStore
 from treadle.tool_failure import ToolFailure
 from treadle.tools.builtin import builtin_tools
+
+_UNKNOWN_FOLDER: Final = "the folder it would run in is not here, so nobody can tell what it does"
 
 
 class WaitingCalls(Struct, frozen=True):
@@ -70,13 +83,15 @@ def read_waiting_calls(
         StoreError: there is no one thread of that name, or it cannot be read.
     """
     fold = store.load(store.resolve(thread)).fold
-    questions = _select_questions(fold.header.thread, fold.machine.questions, call)
-    if not store.adopted.is_foreign(fold.header.thread):
-        return WaitingCalls(fold.header.thread, questions)
-    setup = make_setup(
-        store, RunChoice(), ThreadTarget(thread=fold.header.thread, is_for_fork=True), host
-    )
-    return WaitingCalls(fold.header.thread, questions, *find_excluded_tool(setup))
+    thread = fold.header.thread
+    questions = _select_questions(thread, fold.machine.questions, call)
+    is_foreign = store.adopted.is_foreign(thread)
+    if not is_foreign and all(one.scope != NO_SCOPE for one in questions):
+        return WaitingCalls(thread, questions)
+    setup = make_setup(store, RunChoice(), ThreadTarget(thread=thread, is_for_fork=True), host)
+    questions = _fill_scopes(setup, questions)
+    mode, refused = find_excluded_tool(setup) if is_foreign else ("", "")
+    return WaitingCalls(thread, questions, mode, refused)
 
 
 def check_mode(setup: Setup) -> None:
@@ -104,6 +119,7 @@ def decide_calls(setup: Setup, call: str | None, answer: ApprovalAnswer) -> Call
     chosen = _select_questions(setup.thread.header.thread, setup.thread.machine.questions, call)
     if answer.reason is not None:
         return CallDecisions({one.call.id: Rejected(answer.reason) for one in chosen})
+    chosen = _fill_scopes(setup, chosen)
     _refuse_excluded_tools(setup, chosen)
     arguments = answer.arguments_json
     if arguments is None:
@@ -145,6 +161,28 @@ async def approve_calls(
 async def answer_calls(opened: OpenThread, calls: CallDecisions) -> TurnFinished:
     """Give the answer, and go on to the end of the turn."""
     return await opened.decide(calls.decisions, grant=calls.tools, kinds=calls.kinds)
+
+
+def _fill_scopes(setup: Setup, questions: tuple[Question, ...]) -> tuple[Question, ...]:
+    """The questions, with the scope of the calls that a fork has without one, as things are here.
+
+    Without it a person would not see what is dangerous in a call, and a yes for the rest of the
+    thread would be for all calls of its tool.
+    """
+    if all(one.scope != NO_SCOPE for one in questions):
+        return questions
+    try:
+        folder = setup.workspace()
+    except UsageError:  # the folder is gone: what waits can be read all the same
+        unknown = Scope(reasons=(_UNKNOWN_FOLDER,), must_ask=True)
+        return tuple(
+            replace(one, scope=unknown) if one.scope == NO_SCOPE else one for one in questions
+        )
+    tools = setup.make_tools(folder, setup.make_sandbox(folder))
+    return tuple(
+        replace(one, scope=tools.scope_of(one.call) or NO_SCOPE) if one.scope == NO_SCOPE else one
+        for one in questions
+    )
 
 
 def _list_lasting_grants(

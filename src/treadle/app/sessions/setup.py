@@ -166,7 +166,7 @@ class Setup(Struct, frozen=True):
         redactor = Redactor({**self.models.keys, **collect_user_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
         sandbox = self.make_sandbox(folder)
-        tools = Registry(self._select_tools(), workspace=folder, sandbox=sandbox)
+        tools = self.make_tools(folder, sandbox)
         if sandbox.policy.level is Level.READ_ONLY:
             tools = tools.without(FILE_WRITERS)
             if not approval.only_reads:
@@ -213,6 +213,10 @@ class Setup(Struct, frozen=True):
         if network is Network.ASK and not self.choice.network and not may_ask:
             network = Network.OFF
         return Sandbox(replace(policy, network=network, may_ask=may_ask), folder)
+
+    def make_tools(self, folder: str, sandbox: Sandbox) -> Registry:
+        """The tools of the thread, for calls in this folder."""
+        return Registry(self._select_tools(), workspace=folder, sandbox=sandbox)
 
     def _may_ask(self) -> bool:
         """Whether anybody can be asked; if not, such calls are refused, and the run goes on.
