@@ -251,6 +251,21 @@ def test_gc_removes_the_caches_of_commands_that_nobody_needs(
     assert treadle("gc", "--yes").stderr.endswith("nothing to remove\n")
 
 
+def test_gc_removes_what_commands_kept_for_a_thread_with_the_thread(
+    treadle: Run, thread: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    base = Path(environment["TREADLE_HOME"]) / "cache/scratch"
+    gone = "T-01a0aab2-bd2c-7ace-9c62-6563802125d0"
+    for name in (thread, gone):
+        (base / name).mkdir(parents=True, exist_ok=True)
+        (base / name / "debug.log").write_text("12345")
+    plan = json.loads(treadle("gc", "--dry-run", "--json").stdout)
+    assert plan["scratch"] == [{"path": str(base / gone), "size": 5}]
+    treadle("trash", thread)
+    assert "scratch folders" in treadle("gc", "--yes").stdout
+    assert list(base.iterdir()) == []
+
+
 def test_gc_asks_in_a_terminal_and_takes_no_for_an_answer(
     treadle: Run, thread: str, repository: Path, environment: dict[str, str]
 ) -> None:

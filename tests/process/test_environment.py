@@ -7,11 +7,13 @@ import pytest
 from treadle.process.environment import clean_environment
 
 
-def test_credentials_and_pagers_stay_out_of_the_environment() -> None:
+def test_credentials_pagers_and_editors_stay_out_of_the_environment() -> None:
     environment = {
         "PATH": "/bin",
         "HOME": "/root",
         "PAGER": "less",
+        "EDITOR": "code --wait",
+        "GIT_EDITOR": "vim",
         "TERM": "xterm",
         "ANTHROPIC_API_KEY": "x",
         "github_token": "x",
@@ -23,11 +25,17 @@ def test_credentials_and_pagers_stay_out_of_the_environment() -> None:
     assert clean_environment(environment) == {
         "PATH": "/bin",
         "HOME": "/root",
+        "DEBIAN_FRONTEND": "noninteractive",
+        "EDITOR": "false",
+        "GIT_EDITOR": "true",
         "GIT_PAGER": "cat",
+        "GIT_SEQUENCE_EDITOR": "false",
         "GIT_TERMINAL_PROMPT": "0",
+        "MANPAGER": "cat",
         "PAGER": "cat",
         "PYTHONUNBUFFERED": "1",
         "TERM": "dumb",
+        "VISUAL": "false",
     }
 
 

@@ -156,7 +156,7 @@ async def test_the_pointer_that_the_model_gets_to_a_long_output_works_for_it(des
         return Success("", f"{LINES}{SECRET}\n")
 
     def toolbox() -> Toolbox:
-        return Toolbox(work=mutate(end), read_file=read("no file"))
+        return Toolbox(work=mutate(end), read_file=read("no file"), search_files=read("no lines"))
 
     def ask(**arguments: Any) -> dict[str, Any]:
         return {"calls": [{"tool": "read_file", "arguments": arguments}]}
@@ -164,9 +164,17 @@ async def test_the_pointer_that_the_model_gets_to_a_long_output_works_for_it(des
     session = desk.new(Model(calls("work"), "done"), toolbox(), redactor=Censor())
     await session.turn("go")
     (text,) = (one.content for one in session.conversation if one.role == "tool")
-    said = re.search(r"the whole output is kept: read_file has it as (\".*?\") \.\.\.\]", text)
+    said = re.search(
+        r"kept: read_file\((\".*?\"), start_line=(\d+)\) goes on here, "
+        r"search_files\(PATTERN, (\".*?\")\) searches it \.\.\.\]",
+        text,
+    )
     assert said is not None
-    path = json.loads(said[1])
+    path, line = json.loads(said[1]), int(said[2])
+    assert json.loads(said[3]) == path
+    shown = text.partition("\n[...")[0]
+    assert f"{LINES[: len(shown)].splitlines()[-1]}" == shown.splitlines()[-1]
+    assert line == len(shown.splitlines()), "the line that the cut runs through"
     await session.close()
     store, thread = desk.store, session.thread_id
     fork = store.fork(thread, creator="test")
@@ -192,11 +200,86 @@ async def test_the_pointer_that_the_model_gets_to_a_long_output_works_for_it(des
         assert read_["all"].startswith("line 1 of many")
         assert len(read_["all"]) <= OUTPUT_LENGTH_MAX
         assert "read on with start_line=" in read_["all"]
-        assert "no output of this thread is kept" in read_["none"]
+        nothing = "output:nothing: no output of this thread is kept under this name; kept are: "
+        assert f"{nothing}{json.dumps(path)}" in read_["none"]
         assert "beyond the end: the file has 4001 lines" in read_["beyond"]
         assert "end_line 2 is before start_line 3" in read_["back"]
         assert read_["file"] == "no file"
         await again.close()
+
+
+def test_a_long_output_can_be_searched(desk: Desk) -> None:
+    """On the clock of the machine: a process of its own does it."""
+
+    async def end(_: Run) -> Outcome:
+        return Success("", f"{LINES}{SECRET}\n")
+
+    def ask(path: str, pattern: str) -> dict[str, Any]:
+        arguments = {"path": path, "pattern": pattern}
+        return {"calls": [{"tool": "search_files", "arguments": arguments}]}
+
+    path = "output:long"
+    model = Model(
+        {"calls": [{"id": "long", "tool": "work", "arguments": {}}]},
+        ask(path, r"line 39\d\d of|REDACTED"),
+        ask(path, r"line 7 of\|nowhere"),
+        ask(path, "zebra"),
+        ask(path, "(("),
+        ask("output:nothing", "line"),
+        "done",
+    )
+    toolbox = Toolbox(work=mutate(end), read_file=read("no"), search_files=read("no"))
+
+    async def work() -> list[str]:
+        session = desk.new(model, toolbox, redactor=Censor())
+        await session.turn("go")
+        return [one.content for one in session.conversation if one.role == "tool"]
+
+    _, found, as_grep, nothing, bad, gone = asyncio.run(work())
+    lines = found.splitlines()
+    assert lines[0] == f"{path}:3900: line 3900 of many, many lines"
+    assert lines[-1] == f"{path}:4001: [REDACTED:key]"
+    assert len(lines) == 101
+    assert as_grep.startswith(f"{path}:7: line 7 of many")
+    assert "read as grep reads it: line 7 of|nowhere" in as_grep
+    assert nothing == f"[no matches in {path}]"
+    assert bad.startswith("ERROR: Invalid arguments: pattern: ")
+    assert "no output of this thread is kept" in gone
+
+
+async def test_an_output_that_is_gone_or_was_short_is_told_clearly(desk: Desk) -> None:
+    async def end(run: Run) -> Outcome:
+        return Success("", LINES if run.call.id == "long" else "short")
+
+    model = Model(
+        {"calls": [{"id": "long", "tool": "work", "arguments": {"x": 1}}]},
+        {"calls": [{"id": "short", "tool": "work", "arguments": {}}]},
+        {
+            "calls": [
+                {"tool": "read_file", "arguments": {"path": "output:long"}},
+                {"tool": "search_files", "arguments": {"path": "output:long", "pattern": "x"}},
+                {"tool": "read_file", "arguments": {"path": "output:short"}},
+            ]
+        },
+        "done",
+    )
+
+    def remove(output: outputs.Output) -> None:
+        if isinstance(output, outputs.ToolFinished):
+            for path in (desk.folder / "data/blobs").glob("?" * 64):
+                path.unlink()
+
+    desk.heard.on_output = remove
+    toolbox = Toolbox(work=mutate(end), read_file=read("no"), search_files=read("no"))
+    session = desk.new(model, toolbox)
+    await session.turn("go")
+    told = [one.content for one in session.conversation if one.role == "tool"][-3:]
+    gone = (
+        "ERROR: IO error: output:long is not kept any more, or is damaged: what its own result "
+        "shows is all there is; if more is needed, run it again"
+    )
+    assert told[:2] == [gone, gone]
+    assert told[2].startswith("ERROR: Tool not found: output:short: of this call nothing more is")
 
 
 @pytest.mark.parametrize(

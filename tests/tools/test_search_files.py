@@ -25,6 +25,11 @@ ENDLESS = "^(a+)+(?=b)b"
 """Takes Python 2**60 steps on sixty a's; ripgrep, which would take sixty, cannot look ahead."""
 
 
+IGNORED = (
+    "; not searched, because .gitignore leaves it out: build/ (name it as `path` to search it)"
+)
+
+
 @pytest.fixture(autouse=True)
 def tree(folder: Path) -> None:
     (folder / "src/deep").mkdir(parents=True)
@@ -63,8 +68,17 @@ def tree(folder: Path) -> None:
         ({"pattern": "hello", "path": "src/a.py"}, ["src/a.py:1: def hello():"]),
         ({"pattern": "hello", "path": "build"}, ["build/c.py:1: hello"]),
         ({"pattern": r"(?<=f )hel{2}o(?!w)", "glob": "*.py"}, ["src/a.py:1: def hello():"]),
-        ({"pattern": "root"}, ["[no matches]"]),
-        ({"pattern": "--version"}, ["[no matches]"]),
+        ({"pattern": "root"}, [f"[no matches in 5 files{IGNORED}]"]),
+        ({"pattern": "--version"}, [f"[no matches in 5 files{IGNORED}]"]),
+        ({"pattern": "root", "path": "src"}, ["[no matches in 3 files in src]"]),
+        (
+            {"pattern": "hello("},
+            [
+                "src/a.py:1: def hello():",
+                "[no regular expression (missing ), unterminated subpattern at position 5); these "
+                "lines match it as plain text]",
+            ],
+        ),
     ],
 )
 async def test_lines_that_match_are_shown(
@@ -76,7 +90,7 @@ async def test_lines_that_match_are_shown(
 @for_every_row(
     "options, kind, message",
     [
-        ({"pattern": "("}, ToolErrorKind.INVALID_ARGUMENTS, "pattern: missing )"),
+        ({"pattern": "(("}, ToolErrorKind.INVALID_ARGUMENTS, "pattern: missing )"),
         ({"pattern": "a{99999999999}"}, ToolErrorKind.INVALID_ARGUMENTS, "pattern: "),
         ({"pattern": "(" * 5000}, ToolErrorKind.INVALID_ARGUMENTS, "pattern: "),
         ({"pattern": "a", "glob": "{a,b}" * 9}, ToolErrorKind.INVALID_ARGUMENTS, "the pattern has"),

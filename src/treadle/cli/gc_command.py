@@ -39,7 +39,8 @@ def command(
 ) -> None:
     """Remove for good: threads in the trash, large outputs that no thread names, leftover drafts.
 
-    Also the caches of commands whose folder is gone, or where none ran for 30 days.
+    Also the caches of commands whose folder is gone, or where none ran for 30 days, and what
+    commands of a thread kept in its scratch folder, if the thread goes or none ran for 30 days.
 
     \b
     treadle gc --dry-run              what would go, and how much room it takes

@@ -13,13 +13,24 @@ _STARTS_MORE: Final = re.compile(
 )
 """What would run, or be said, in each program that a command starts, and was not asked about."""
 _PLAIN: Final[Mapping[str, str]] = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "EDITOR": "false",
+    "GIT_EDITOR": "true",
     "GIT_PAGER": "cat",
+    "GIT_SEQUENCE_EDITOR": "false",
     "GIT_TERMINAL_PROMPT": "0",
+    "MANPAGER": "cat",
     "PAGER": "cat",
     "PYTHONUNBUFFERED": "1",
     "TERM": "dumb",
+    "VISUAL": "false",
 }
-"""No pager, no prompt, no colour: nobody sits at this terminal."""
+"""No pager, no prompt, no editor, no colour: nobody sits at this terminal.
+
+Git takes the message that it would have shown in an editor (`--amend`, `merge`, `rebase
+--continue`), and where there is none (`commit`) it stops. It is not let through where a list says
+what is done (`rebase -i`): what was to be changed in it would be done unchanged.
+"""
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -52,10 +52,13 @@ STORED_LENGTH_MAX: Final = 16 * 1024 * 1024
 
 
 class StoredOutput(Struct, frozen=True):
-    """Where the whole of a long output is: its blob, and how a reader of the message gets it."""
+    """Where the whole of a long output is: its blob, and how a reader of the message gets it.
+
+    `describe` takes the line of the whole at which a message stops; `None` if it is not known.
+    """
 
     blob: BlobRef
-    said: str
+    describe: Callable[[int | None], str]
 
 
 _ContentDelta = LlmEvent.TextDelta | LlmEvent.ThinkingDelta
@@ -214,9 +217,8 @@ def prepare_outcome(
     if isinstance(outcome, ToolExecutionOutcome.Success):
         text = redact(replace_surrogates(outcome.output))
         kept = _store_output(call_id, keep, text)
-        said = kept.said if kept else ""
         blob = kept.blob if kept else None
-        return replace(outcome, call_id=call_id, output=cut_middle(text, said), blob=blob)
+        return replace(outcome, call_id=call_id, output=_cut_kept(text, kept), blob=blob)
     error = outcome.error
     error = ToolError(
         error.kind,
@@ -224,8 +226,9 @@ def prepare_outcome(
         redact(replace_surrogates(error.output)),
     )
     kept = _store_output(call_id, keep, error.message, error.output, whole=error.text)
-    said = kept.said if kept else ""
-    error = ToolError(error.kind, cut_middle(error.message, said), cut_middle(error.output, said))
+    head = error.text.removesuffix(error.output)
+    message = _cut_kept(error.message, kept, before=f"{error.kind.value}: ")
+    error = ToolError(error.kind, message, _cut_kept(error.output, kept, before=head))
     return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None)
 
 
@@ -236,6 +239,16 @@ def _store_output(
     if all(len(text) <= OUTPUT_LENGTH_MAX for text in texts):
         return None
     return keep(call_id, cut_middle(whole or texts[0], length_max=STORED_LENGTH_MAX).encode())
+
+
+def _cut_kept(text: str, kept: StoredOutput | None, before: str = "") -> str:
+    """The text cut to size, with how to read on; `before` is what the kept whole begins with."""
+    if kept is None:
+        return cut_middle(text)
+    shown = before + text[: OUTPUT_LENGTH_MAX // 2]
+    # What is kept has lost its own middle where that is beyond what is ever kept.
+    line = shown.count("\n") + 1 if len(shown) <= STORED_LENGTH_MAX // 2 else None
+    return cut_middle(text, kept.describe(line))
 
 
 def cut_middle(text: str, notice: str = "", length_max: int = OUTPUT_LENGTH_MAX) -> str:

@@ -22,6 +22,7 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import ToolCall
+from treadle.core.repeated_calls import add_repeat_note
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
 from treadle.core.tools import CompletedToolInfo, EffectClass, ToolProgress
@@ -181,12 +182,15 @@ class Performer:
         reads = status is not None and find_effect(status, self._config) is EffectClass.READ
         refused = None if reads else find_redaction_refusal(call)
         if (wanted := find_requested_output(self._config, call)) is not None:
-            outcome = read_stored_output(self._journal.writer, call, wanted)
+            said = self._journal.machine.conversation
+            outcome = await read_stored_output(self._journal.writer, said, call, wanted)
         elif refused is None:
             outcome = await run_call(self.tools, call, key, limit_s, on_progress)
         else:
             outcome = refused
         outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
+        machine = self._journal.machine
+        outcome = add_repeat_note(machine.conversation, machine.round, call, outcome)
         return ToolCompleted(call.id, outcome, self._journal.now())
 
     def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
@@ -200,8 +204,13 @@ class Performer:
             why = f"a long output was not kept whole: {error.message}"
             self._journal.emit(outputs.Notice(why))
             return None
-        where = describe_output_location(self._config, self._journal.writer.thread_id, call_id)
-        return StoredOutput(blob, f"; the whole output is kept: {where}")
+
+        def describe(line: int | None) -> str:
+            thread_id = self._journal.writer.thread_id
+            where = describe_output_location(self._config, thread_id, call_id, line)
+            return f"; the whole output is kept: {where}"
+
+        return StoredOutput(blob, describe)
 
     async def run_hook(
         self,

@@ -22,7 +22,7 @@ from treadle.risk.run_files import STARTUP_NAMES
 from treadle.risk.settings import Setting
 from treadle.sandbox import folders
 from treadle.sandbox.after_command import look_before, put_programs_aside
-from treadle.sandbox.bubblewrap import Mounts
+from treadle.sandbox.bubblewrap import Mounts, add_folder
 from treadle.sandbox.caches import (
     find_cache,
     link_crates,
@@ -38,7 +38,6 @@ from treadle.sandbox.command_environment import (
 from treadle.sandbox.detect import BACKENDS, find_backend
 from treadle.sandbox.git_includes import own_settings
 from treadle.sandbox.held import Launch
-from treadle.sandbox.landlock import ABI_OF_SIGNALS
 from treadle.sandbox.launch import Backend, Order, Prepared
 from treadle.sandbox.open_settings import OpenSettings, files_to_open
 from treadle.sandbox.path_rules import SECRET_FILES, PathRules, is_below, rules_for
@@ -59,6 +58,7 @@ from treadle.sandbox.protected import (
 from treadle.sandbox.put_back import Copies, undo
 from treadle.sandbox.replaced_files import MountedFiles
 from treadle.sandbox.status import HINT, NO_NETWORK, SandboxStatus
+from treadle.sandbox.thread_scratch import VARIABLE, make_scratch
 from treadle.scratch_folders import scratch_folder
 from treadle.secrets.known_secrets import files_named_by
 
@@ -87,6 +87,7 @@ class Sandbox:
         self.workspace: Final = os.path.realpath(workspace)
         self._environ: Final = dict(os.environ if environ is None else environ)
         self._backends: Final = backends
+        self._scratch = ""
         helper_programs.exclude(self.workspace, *policy.writable, *filter(None, [policy.caches]))
 
     @property
@@ -106,6 +107,26 @@ class Sandbox:
             return self
         policy = replace(self.policy, level=Level.READ_ONLY)
         return Sandbox(policy, self.workspace, environ=self._environ, backends=self._backends)
+
+    @property
+    def scratch(self) -> str:
+        """The folder of the thread whose commands these are; empty if it has none."""
+        return self._scratch
+
+    def keep_scratch(self, folder: str) -> None:
+        """Let commands write a folder of their thread; those that only read see it.
+
+        No yes stands on it. It is made when the first command runs.
+        """
+        self._scratch = folder
+        helper_programs.exclude(*filter(None, [folder]))
+        if not self.only_reads:
+            self.reading._scratch = folder
+
+    @property
+    def scratch_variables(self) -> dict[str, str]:
+        """What names the folder to a command; makes it."""
+        return {VARIABLE: self._scratch} if make_scratch(self._scratch) else {}
 
     @property
     def shuts_git_settings(self) -> bool:
@@ -139,7 +160,7 @@ class Sandbox:
         # What cannot last needs no question for being wide: what is hidden stays hidden.
         why_wide = "" if self.only_reads else self.rules.why_wide or self._why_open
         network = "network" if has_network else "no network"
-        words = ", ".join((self.policy.level.value, network, self._words))
+        words = ", ".join((self.policy.level.value, network, self._backend.describe()))
         return SandboxStatus(
             words,
             True,
@@ -183,6 +204,9 @@ class Sandbox:
         assert not self.is_off
         assert not self._why_unheld
         mounts, protected = self._mounts()
+        named = self.scratch_variables
+        if named and not self._is_writable(self._scratch):
+            mounts = add_folder(mounts, self._scratch, is_writable=not self.only_reads)
         opened = files_to_open(protected, cwd) if settings else ()
         protected = replace(
             protected, shut=tuple(one for one in protected.shut if one not in opened)
@@ -201,6 +225,7 @@ class Sandbox:
         mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
         try:
             with self._lay(mounts, protected, made, undone) as (mounts, env, data):
+                env |= named
                 has_network = self.has_network(wants_network)
                 order = Order(argv, env, cwd, self.policy.limits, has_network, self.only_reads)
                 prepared = Prepared(self._backend, mounts, order, data)
@@ -271,17 +296,6 @@ class Sandbox:
             if self._backend.name == "landlock" or one in self._writable:
                 return f"Treadle itself runs from {one}, which commands may change"
         return ""
-
-    @cached_property
-    def _words(self) -> str:
-        if self._backend.name == "bubblewrap":
-            return "bubblewrap"
-        if self._backend.name == "seatbelt":
-            return "Seatbelt, never tried by us; not held: memory, number of processes"
-        still_open = "names, modes and times of files outside"
-        if self._backend.version[0] < ABI_OF_SIGNALS:
-            still_open += ", signals to other programs"
-        return f"Landlock and seccomp; not held: {still_open}"
 
     def _ground(self, words: str, has_network: bool) -> str:
         # Whether this command has the network counts, not who could be asked for it.

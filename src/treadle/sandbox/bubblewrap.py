@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.sandbox.path_rules import is_below
 
 SCRATCH_SIZE_MAX: Final = 512 * 2**20
 """Bytes in each folder that is kept in memory."""
@@ -31,6 +34,20 @@ class Mounts(Struct, frozen=True):
     hidden_folders: tuple[str, ...] = ()
     hidden_files: tuple[str, ...] = ()
     data: tuple[tuple[int, str], ...] = ()
+
+
+def add_folder(mounts: Mounts, path: str, *, is_writable: bool) -> Mounts:
+    """The mounts with one more folder from outside."""
+    if is_writable:
+        return replace(mounts, writable=(*mounts.writable, path))
+    # On a folder that is writable, Landlock lets pipes with a name be written too.
+    holding = tuple(one for one in mounts.scratch if is_below(path, one))
+    return replace(
+        mounts,
+        scratch=tuple(one for one in mounts.scratch if one not in holding),
+        empty=(*mounts.empty, *holding),
+        readable=(*mounts.readable, path),
+    )
 
 
 def make_options(

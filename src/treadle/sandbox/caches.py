@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.sandbox.folders import is_folder
+from treadle.sandbox.folders import is_folder, size_of
 from treadle.sandbox.path_rules import is_below
 
 UNUSED_S_MAX: Final = 30 * 24 * 3600.0
@@ -170,7 +170,7 @@ def find_old_caches(base: str, now_s: float) -> tuple[OldCache, ...]:
     """
     folders = sorted(Path(base).glob("*")) if base else []
     return tuple(
-        OldCache(str(folder), _size_of(folder))
+        OldCache(str(folder), size_of(folder))
         for folder in folders
         if is_folder(str(folder)) and not folder.is_symlink() and _is_old(folder, now_s)
     )
@@ -248,12 +248,3 @@ def _made(name: str, place: int) -> int:
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=place)
     return os.open(name, _FOLDER, dir_fd=place)
-
-
-def _size_of(folder: Path) -> int:
-    size = 0
-    for above, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                size += Path(above, name).lstat().st_size
-    return size

@@ -177,6 +177,16 @@ def existing(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(real))
 
 
+def size_of(folder: Path) -> int:
+    """The bytes of the files in a folder, links not followed; what cannot be seen is left out."""
+    size = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += Path(above, name).lstat().st_size
+    return size
+
+
 def toolchains_of(environ: Mapping[str, str], homes: Iterable[str]) -> tuple[str, ...]:
     """What must be visible for programs to run: of homes, of `PATH`, of this interpreter."""
     homes = tuple(homes)

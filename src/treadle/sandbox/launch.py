@@ -41,6 +41,17 @@ class Backend(Struct, frozen=True):
     version: tuple[int, ...] = ()
     why_not: str = ""
 
+    def describe(self) -> str:
+        """What holds commands, and what it does not hold, in words."""
+        if self.name == "bubblewrap":
+            return self.name
+        if self.name == "seatbelt":
+            return "Seatbelt, never tried by us; not held: memory, number of processes"
+        still_open = "names, modes and times of files outside"
+        if self.version[0] < landlock.ABI_OF_SIGNALS:
+            still_open += ", signals to other programs"
+        return f"Landlock and seccomp; not held: {still_open}"
+
 
 class Order(Struct, frozen=True):
     """A command to be started: the program with its arguments, all else it gets, its bounds.

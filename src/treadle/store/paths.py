@@ -33,6 +33,11 @@ class Places(Struct, frozen=True):
         return "" if self.cache is None else str(self.cache / "commands")
 
     @property
+    def scratch(self) -> str:
+        """The folder of what commands keep for their threads, one for each; empty for none."""
+        return "" if self.cache is None else str(self.cache / "scratch")
+
+    @property
     def server(self) -> Path:
         """The file with the database of a team server on this machine, unless it has another."""
         return self.state / "server" / "server.db"

@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -18,15 +18,22 @@ from msgspec import Meta
 
 from treadle import helper_programs
 from treadle.core.approval import Scope
-from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
+from treadle.core.tools import Access, EffectClass, RiskLevel, ToolErrorKind
 from treadle.platform.held_files import held_files
 from treadle.process.environment import clean_environment
 from treadle.process.program import Cause, Ended, run
 from treadle.risk.assess import assess
 from treadle.risk.assessment import Danger
+from treadle.risk.commits import describe_taken_files, find_taken_files
 from treadle.sandbox.held import Launch
 from treadle.tool_failure import ToolFailure
-from treadle.tools.command_access import CommandWish, WantedAccess, decide_command, make_wish
+from treadle.tools.command_access import (
+    CommandDecision,
+    CommandWish,
+    WantedAccess,
+    decide_command,
+    make_wish,
+)
 from treadle.tools.command_hints import find_hints
 from treadle.tools.files import ABSENT, content_of
 from treadle.tools.output import Output
@@ -43,6 +50,10 @@ _SETTINGS_HINT: Final = (
     "the settings of git are shut for this command; a person is asked about a `git config KEY "
     "VALUE`, `git remote add`, `git branch -u` and the like that is called by itself, in its own "
     "`cwd`"
+)
+_NAME_THEM: Final = (
+    ", which a person has to allow, and nobody is there to be asked. Name the files that are yours "
+    "(`git commit -m MESSAGE -- FILE ...`)"
 )
 Launcher: TypeAlias = Callable[[tuple[str, ...], str], AbstractContextManager[Launch]]
 """Makes ready to run a program, given with its arguments, in a folder."""
@@ -66,21 +77,37 @@ def scope_of_bash(arguments: Arguments, context: ToolContext) -> Scope:
     if decision.is_advised:
         danger = assess(arguments["command"], folder)
     kinds, content, file = _bound_to_files(danger, context.workspace, cwd)
+    taken, told = _find_taken_files(arguments, context, decision)
+    content = _digest((content, taken)) if taken else content
+    may_ask = context.sandbox is None or context.sandbox.policy.may_ask
     if context.sandbox is None:
         ground = _digest((folder, cwd, sorted(clean_environment(os.environ).items())))
     else:
         ground = _digest((folder, cwd, decision.ground, arguments["network"]))
     return Scope(
-        reasons=(*decision.reasons, *danger.reasons),
-        kinds=kinds if decision.is_grantable else (),
+        reasons=(*((told,) if told else ()), *decision.reasons, *danger.reasons),
+        # A yes for commits of one's own is none for these files.
+        kinds=kinds if decision.is_grantable and not taken else (),
         ground=ground,
         content=content,
         confined=decision.confined,
-        must_ask=decision.must_ask,
-        refused=decision.refused,
-        file=file,
+        must_ask=decision.must_ask or bool(taken),
+        refused=decision.refused or ("" if may_ask or not taken else f"{told}{_NAME_THEM}"),
+        file="" if taken else file,
         access=decision.access,
     )
+
+
+def _find_taken_files(
+    arguments: Arguments, context: ToolContext, decision: CommandDecision
+) -> tuple[tuple[str, ...], str]:
+    """The files of the person that a command would commit or stage, and a sentence about them."""
+    if decision.access is not Access.WRITE:
+        return (), ""
+    taken = find_taken_files(arguments["command"], context.others_files(), arguments["cwd"])
+    if not taken:
+        return (), ""
+    return taken, f"it takes changes along that are not the agent's: {describe_taken_files(taken)}"
 
 
 def _bound_to_files(danger: Danger, root: Root, cwd: str) -> tuple[tuple[str, ...], str, str]:
@@ -168,7 +195,8 @@ async def bash(
     notes: tuple[str, ...] = ()
     try:
         if decision.box is None:
-            ended = await _run_free(command, folder, timeout_s, output)
+            named = {} if context.sandbox is None else context.sandbox.scratch_variables
+            ended = await _run_free(command, folder, timeout_s, output, named)
             text = output.text()
         else:
             launcher = partial(
@@ -178,22 +206,26 @@ async def bash(
     finally:
         os.close(folder)
         output.close()
-    if ended.cause is Cause.EXIT:
-        where = str(context.workspace.path)
-        hints = find_hints(text, wish, context.sandbox, where) if ended.exit_code else ()
+    has_exited, hints = ended.cause is Cause.EXIT, tuple[str, ...]()
+    if ended.cause is not Cause.CANCEL:
+        code = ended.exit_code if has_exited else None
+        hints = tuple(find_hints(text, code, wish, context.sandbox, str(context.workspace.path)))
+    if has_exited:
         return _report(text, ended, notes, hints)
     what = f"stopped after {timeout_s:g} s" if ended.cause is Cause.TIMEOUT else "stopped"
     kind = ToolErrorKind.TIMEOUT if ended.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
-    what += "".join(f"; {note}" for note in notes)
+    what += "".join(f"; {note}" for note in (*notes, *hints))
     raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
 
 
-async def _run_free(command: str, folder: int, timeout_s: float, output: Output) -> Ended:
+async def _run_free(
+    command: str, folder: int, timeout_s: float, output: Output, named: Mapping[str, str]
+) -> Ended:
     with as_failure("the command"):
         return await run(
             [_shell(), "-c", command],
             cwd=held_files.find_entry(folder),
-            env=clean_environment(os.environ),
+            env={**clean_environment(os.environ), **named},
             timeout_s=timeout_s,
             sink=output.add,
         )

@@ -28,7 +28,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -51,8 +51,10 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.errors import UsageError
+from treadle.risk.commits import UncommittedFile
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Policy
+from treadle.sandbox.thread_scratch import expand_variable, make_scratch
 from treadle.tool_failure import ToolFailure
 from treadle.tools.paths import Root
 from treadle.tools.signature import Signature
@@ -90,13 +92,18 @@ class ToolContext(Struct, frozen=True):
 
     `key` is the same for every run of the same call: an idempotency key. `progress` may be called
     from the tool's own thread, as often as the tool likes. `root` is the folder of the registry,
-    if it has one; `sandbox` holds the commands in it, `None` if nothing does.
+    if it has one; `sandbox` holds the commands in it, `None` if nothing does. `scratch` is the
+    path of the folder of the thread's own (`thread_scratch.py`), which a path can name instead;
+    empty if it has none. `others_files` are those that are not committed and not the agent's, as
+    far as somebody knows.
     """
 
     key: str
     progress: Callable[[ToolProgress], None]
     root: Root | None = None
     sandbox: Sandbox | None = None
+    scratch: str = ""
+    others_files: Callable[[], Sequence[UncommittedFile]] = tuple
 
     @property
     def workspace(self) -> Root:
@@ -104,6 +111,26 @@ class ToolContext(Struct, frozen=True):
         if self.root is None:
             raise UsageError("this tool needs a registry with a workspace")
         return self.root
+
+    def place(self, arguments: dict[str, Any]) -> tuple[ToolContext, dict[str, Any]]:
+        """The context and the arguments of a call whose `path` may lie in the scratch folder.
+
+        If it does, that folder is the workspace of the call: a tool needs to know of no second one,
+        and no path leads from one to the other.
+        """
+        path = arguments.get("path")
+        if not self.scratch or not isinstance(path, str):
+            return self, arguments
+        path = expand_variable(path, self.scratch)
+        is_there = path == self.scratch or path.startswith(f"{self.scratch}/")
+        if not is_there or not make_scratch(self.scratch):
+            return self, arguments
+        return replace(self, root=Root(self.scratch)), {**arguments, "path": path}
+
+    @property
+    def is_in_scratch(self) -> bool:
+        """Whether the scratch folder is the workspace of this call."""
+        return self.root is not None and str(self.root.path) == self.scratch
 
 
 class ToolReturn(Struct, frozen=True):
@@ -156,7 +183,7 @@ class Tool(Generic[P, R]):
         if self._risk_of is None:
             return None
         try:
-            arguments = self.signature.parse(arguments_json)
+            context, arguments = context.place(self.signature.parse(arguments_json))
         except ToolFailure:  # the call will fail by itself
             return None
         try:
@@ -173,7 +200,12 @@ class Tool(Generic[P, R]):
         if self._scope_of is None:
             return None
         try:
-            return self._scope_of(self.signature.parse(arguments_json), context)
+            context, arguments = context.place(self.signature.parse(arguments_json))
+            scope = self._scope_of(arguments, context)
+            if context.is_in_scratch and scope.file:
+                # Not a file of this name in the workspace, which the same round may write.
+                scope = replace(scope, file=str(context.workspace.path / scope.file))
+            return scope
         except ToolFailure:  # a yes to a call that will fail is for no other one
             return Scope(reasons=("it does not fit its tool, which will refuse it",))
         except (Exception, SystemExit) as broken:  # noqa: BLE001  nobody knows, so ask, each time
@@ -230,6 +262,7 @@ class Registry:
         workspace: the folder that `ToolContext.workspace` gives to the tools; tools that do not
             ask for it need none.
         sandbox: what holds the commands that tools run; by default nothing.
+        others_files: what is not committed and not the agent's, quick to say; by default nothing.
 
     Raises:
         UsageError: something is no tool, two have one name, or the workspace is no folder.
@@ -241,8 +274,10 @@ class Registry:
         *,
         workspace: str | os.PathLike[str] | Root | None = None,
         sandbox: Sandbox | None = None,
+        others_files: Callable[[], Sequence[UncommittedFile]] = tuple,
     ) -> None:
         self.sandbox: Final = sandbox
+        self._others_files: Final = others_files
         self._tools: Final[dict[str, AnyTool]] = {}
         for tool in tools:
             if not isinstance(tool, Tool):
@@ -265,7 +300,12 @@ class Registry:
     def without(self, names: Collection[str]) -> Registry:
         """The same registry without the tools of these names."""
         tools = [tool for name, tool in self._tools.items() if name not in names]
-        return Registry(tools, workspace=self._root, sandbox=self.sandbox)
+        return Registry(
+            tools,
+            workspace=self._root,
+            sandbox=self.sandbox,
+            others_files=self._others_files,
+        )
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """The risk seen in the arguments of a call, if that is above the tool's own; else `None`.
@@ -286,7 +326,12 @@ class Registry:
 
     def _context(self) -> ToolContext:
         """That of a call which does not run yet."""
-        return ToolContext("", lambda progress: None, self._root, self.sandbox)
+        return self._make_context("", lambda progress: None)
+
+    def _make_context(self, key: str, progress: Callable[[ToolProgress], None]) -> ToolContext:
+        scratch = "" if self.sandbox is None else self.sandbox.scratch
+        root, others = self._root, self._others_files
+        return ToolContext(key, progress, root, self.sandbox, scratch, others)
 
     async def execute(
         self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
@@ -299,8 +344,7 @@ class Registry:
             progress: called from the event loop.
         """
         try:
-            value = await self._run(call, ToolContext(key, progress, self._root, self.sandbox))
-            return _success(call, value)
+            return _success(call, await self._run(call, self._make_context(key, progress)))
         except ToolFailure as failure:
             error = ToolError(failure.kind, _clean(failure.message), _clean(failure.output))
         except asyncio.CancelledError:
@@ -318,11 +362,18 @@ class Registry:
         if tool is None:
             names = ", ".join(self._tools) or "none"
             raise ToolFailure(ToolErrorKind.NOT_FOUND, f"{call.tool_name}; there are: {names}")
-        arguments = tool.signature.parse(call.arguments_json)
+        context, arguments = context.place(tool.signature.parse(call.arguments_json))
         if tool.is_async:
             first = (context,) if tool.signature.takes_context else ()
-            return await tool.function(*first, **arguments)
-        return await _run_in_thread(tool, context, arguments)
+            value = await tool.function(*first, **arguments)
+        else:
+            value = await _run_in_thread(tool, context, arguments)
+        if context.is_in_scratch and isinstance(value, ToolReturn):
+            # Nothing of the workspace has changed, and none of these names means a file of it.
+            place = context.workspace.path
+            moved = (replace(one, name=str(place / one.name)) for one in value.rewritten)
+            value = replace(value, changed=(), rewritten=tuple(moved))
+        return value
 
 
 async def _run_in_thread(tool: AnyTool, context: ToolContext, arguments: dict[str, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 import msgspec
@@ -45,22 +46,39 @@ async def search_files(
     Args:
         context: The workspace.
         pattern: A regular expression, in Python's syntax, for one line.
-        path: The folder or file to search, relative to the workspace.
+        path: The folder or file to search, relative to the workspace; `output:ID` for a result
+            that was cut and says so.
         glob: Which files: `*.py` at any depth, `src/**/*.{ts,tsx}` relative to the folder.
     """
-    root = context.workspace
+    return await _search(make_request(context.workspace, pattern, path, glob))
+
+
+def make_request(root: Root, pattern: str, path: str = ".", glob: str = "**") -> Request:
+    """What another process is to search, which sees the folder as it is when it gets there.
+
+    Raises:
+        ToolFailure: the path leads outside, to a hidden place or nowhere, or the glob is none.
+    """
     expand_braces(glob)
     is_file = _is_file(root, path)
     ripgrep = helper_programs.find_program("rg")
-    request = Request(
-        str(root.path),
-        pattern,
-        root.name_of(path),
-        is_file,
-        glob,
-        ripgrep,
-        root.rules,
-    )
+    name = root.name_of(path)
+    return Request(str(root.path), pattern, name, is_file, glob, ripgrep, root.rules)
+
+
+async def search_output(data: bytes, name: str, pattern: str) -> str:
+    """The lines of a kept output that match, as `search_files` gives those of files.
+
+    Raises as that does.
+    """
+    # By a file and not by an argument, which everybody sees and whose size the system bounds.
+    with TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return await _search(Request("/", pattern, name, text_fd=file.fileno()), file.fileno())
+
+
+async def _search(request: Request, *pass_fds: int) -> str:
     found = bytearray()
     with as_failure("the search"):
         ended = await run(
@@ -69,6 +87,7 @@ async def search_files(
             env=clean_environment(helper_programs.environment()),
             timeout_s=SEARCH_S_MAX,
             sink=found.extend,
+            pass_fds=pass_fds,
         )
     text = found.decode(errors="replace").removesuffix("\n")
     if ended.cause is Cause.CANCEL:
@@ -80,7 +99,7 @@ async def search_files(
         raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, text)
     if ended.exit_code:
         raise ToolFailure(ToolErrorKind.INTERNAL, "the search failed", text)
-    return text or "[no matches]"
+    return text
 
 
 def _is_file(root: Root, path: str) -> bool:

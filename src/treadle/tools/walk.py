@@ -61,6 +61,7 @@ def walk(
     *,
     depth: int | None = None,
     only_in: Container[str] | None = None,
+    ignored: list[str] | None = None,
 ) -> Iterator[Entry]:
     """Yield what is beneath a folder, sorted by component; links are not followed.
 
@@ -69,6 +70,7 @@ def walk(
         start: where to begin; counts even if it is ignored itself.
         depth: how many levels to go down; folders of the last one are entries themselves.
         only_in: the folders beneath `start` that are entered; by default all.
+        ignored: gets what `.gitignore` files leave out, folders with a slash at the end.
 
     Raises:
         ToolFailure: `start` cannot be listed. Folders beneath it that cannot are left out.
@@ -79,7 +81,7 @@ def walk(
     for cut in [0, *(index + 1 for index, letter in enumerate(prefix[:-1]) if letter == "/")]:
         if cut < len(prefix):
             chain += _rules_in(root, prefix[:cut])
-    todo = [*_list_folder(root, prefix, chain, depth)]
+    todo = [*_list_folder(root, prefix, chain, depth, ignored)]
     while todo:
         entry, inner_chain, levels = todo.pop()
         if not entry.is_folder or levels == 0:
@@ -88,7 +90,7 @@ def walk(
         if only_in is not None and entry.path not in only_in:
             continue
         try:
-            todo += _list_folder(root, entry.path + "/", inner_chain, levels)
+            todo += _list_folder(root, entry.path + "/", inner_chain, levels, ignored)
         except ToolFailure:
             continue
 
@@ -99,7 +101,7 @@ def in_repository(path: Path) -> bool:
 
 
 def _list_folder(
-    root: Root, prefix: str, chain: _Chain, levels: int | None
+    root: Root, prefix: str, chain: _Chain, levels: int | None, ignored: list[str] | None
 ) -> list[tuple[Entry, _Chain, int | None]]:
     """The entries of one folder that are not ignored, last first; with what their content needs."""
     fd = root.open_folder(prefix.removesuffix("/") or ".")
@@ -120,7 +122,14 @@ def _list_folder(
     finally:
         os.close(fd)
     rest = None if levels is None else levels - 1
-    kept = [(entry, chain, rest) for entry in entries if not _is_ignored(entry, chain)]
+    kept, left = list[tuple[Entry, _Chain, int | None]](), list[str]()
+    for entry in entries:
+        if not _is_ignored(entry, chain):
+            kept.append((entry, chain, rest))
+        elif entry.is_folder or entry.is_regular:
+            left.append(f"{entry.path}/" if entry.is_folder else entry.path)
+    if ignored is not None:
+        ignored += sorted(left)
     return sorted(kept, key=lambda item: item[0].path, reverse=True)
 
 

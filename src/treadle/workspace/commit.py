@@ -18,6 +18,7 @@ from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.git import Absence, Absent, Repository
 from treadle.workspace.hooks import RunsConfined, look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
+from treadle.workspace.others_changes import OthersChanges
 from treadle.workspace.ownership import Choice, choose, claims
 from treadle.workspace.safe_commit import Refused, commit_only, find_obstacle
 from treadle.workspace.status import Status, StatusEntry, storable
@@ -116,6 +117,7 @@ class GitWorkspace:
         self._unnamed_tools = frozenset(unnamed_tools)
         self._confined = confined
         self._left: dict[str, _Left] = {}
+        self._others = OthersChanges()
         self._absent: Absent | None = None
         self._hooks: tuple[str, str] | None = None
 
@@ -130,13 +132,19 @@ class GitWorkspace:
         if isinstance(status, Absent):
             self._absent = status
             self._left = {}
+            self._others.update({})
             return None
         self._absent = None
+        self._others.update(status.inside)
         if self._hooks is None and self._auto_commit and self._confined is None:
             self._hooks = await look_at_hooks(self._repository)
         if self._left:
             self._left = await asyncio.to_thread(self._still_left, status)
         return await self._repository.describe(status)
+
+    def list_others_changes(self) -> tuple[StatusEntry, ...]:
+        """What was not committed when it was last looked at, and is not known to be the agent's."""
+        return self._others.list_changes(self._left)
 
     async def after_tools(
         self,
@@ -155,6 +163,9 @@ class GitWorkspace:
             trailer: the last line of the message.
         """
         names, has_unnamed = claims(completed, self._unnamed_tools)
+        if not self._auto_commit and before is not None and (names or is_whole):
+            named = await asyncio.to_thread(self._normalised, names)
+            self._others.expect(before.changed, None if has_unnamed and is_whole else named)
         if not self._auto_commit or not (names or has_unnamed):
             return HookResult()
         status = await self._repository.status()

@@ -24,6 +24,7 @@ from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
 from treadle.errors import UsageError
 from treadle.outputs import Output
+from treadle.risk.commits import UncommittedFile
 from treadle.runtime.commit_message import Composer
 from treadle.runtime.defaults import collect_user_secrets
 from treadle.runtime.options import DriverOptions
@@ -31,6 +32,8 @@ from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Level, Network, Policy
+from treadle.sandbox.thread_scratch import SENTENCE as SCRATCH_SENTENCE
+from treadle.sandbox.thread_scratch import scratch_of
 from treadle.secrets.redaction import Redactor
 from treadle.store.live_answer import LiveAnswerWriter
 from treadle.store.local_store import LocalStore
@@ -96,6 +99,7 @@ class DriverParts(Struct, frozen=True):
     titler: Titler | None
     places: Places
     hides: Callable[[str | Path], bool]
+    sandbox: Sandbox
 
     def make_options(
         self, thread_id: str, people: PersonCallbacks | None, on_output: Callable[[Output], None]
@@ -107,6 +111,7 @@ class DriverParts(Struct, frozen=True):
             people: who is asked, if anybody is there.
             on_output: gets every output.
         """
+        self.sandbox.keep_scratch(scratch_of(self.places.scratch, thread_id))
         return DriverOptions(
             workspace=self.workspace,
             files=FileStates(self.folder, thread_id, redact=self.redactor.redact, hides=self.hides),
@@ -166,28 +171,29 @@ class Setup(Struct, frozen=True):
         redactor = Redactor({**self.models.keys, **collect_user_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
         sandbox = self.make_sandbox(folder)
-        tools = self.make_tools(folder, sandbox)
+        hides = make_hidden_check(folder, self.store.places)
+        workspace = GitWorkspace(
+            folder,
+            auto_commit=self.auto_commit,
+            compose=composer,
+            redactor=redactor,
+            hides=hides,
+            confined=make_hook_runner(sandbox),
+        )
+        tools = self.make_tools(folder, sandbox, make_others_check(workspace))
         if sandbox.policy.level is Level.READ_ONLY:
             tools = tools.without(FILE_WRITERS)
             if not approval.only_reads:
                 self.notices.append(READ_ONLY_NOTICE)
         if approval.notice:
             self.notices.append(approval.notice)
-        hides = make_hidden_check(folder, self.store.places)
         is_hooked = self.hooks.has("before_tool", "after_tool")
         return DriverParts(
             folder=folder,
             config=config,
             provider=provider,
             tools=HookedTools(tools, self.hooks) if is_hooked else tools,
-            workspace=GitWorkspace(
-                folder,
-                auto_commit=self.auto_commit,
-                compose=composer,
-                redactor=redactor,
-                hides=hides,
-                confined=make_hook_runner(sandbox),
-            ),
+            workspace=workspace,
             redactor=redactor,
             hook_usage=_report_no_usage if composer is None else composer.take_usage,
             context=describe_context(
@@ -201,6 +207,7 @@ class Setup(Struct, frozen=True):
             titler=self._make_titler(config),
             places=self.store.places,
             hides=hides,
+            sandbox=sandbox,
         )
 
     def make_sandbox(self, folder: str) -> Sandbox:
@@ -212,11 +219,20 @@ class Setup(Struct, frozen=True):
         may_ask = self._may_ask()
         if network is Network.ASK and not self.choice.network and not may_ask:
             network = Network.OFF
-        return Sandbox(replace(policy, network=network, may_ask=may_ask), folder)
+        sandbox = Sandbox(replace(policy, network=network, may_ask=may_ask), folder)
+        if self.thread_id is not None:
+            sandbox.keep_scratch(scratch_of(self.store.places.scratch, self.thread_id))
+        return sandbox
 
-    def make_tools(self, folder: str, sandbox: Sandbox) -> Registry:
+    def make_tools(
+        self,
+        folder: str,
+        sandbox: Sandbox,
+        others_files: Callable[[], Sequence[UncommittedFile]] = tuple,
+    ) -> Registry:
         """The tools of the thread, for calls in this folder."""
-        return Registry(self._select_tools(), workspace=folder, sandbox=sandbox)
+        tools = self._select_tools()
+        return Registry(tools, workspace=folder, sandbox=sandbox, others_files=others_files)
 
     def _may_ask(self) -> bool:
         """Whether anybody can be asked; if not, such calls are refused, and the run goes on.
@@ -242,6 +258,8 @@ class Setup(Struct, frozen=True):
         found = read_instructions(folder, hides=make_hidden_check("/", self.store.places))
         self.notices.extend(found.notices)
         prompt = SYSTEM_PROMPT.format(folder=folder)
+        if self.store.places.scratch:
+            prompt = f"{prompt} {SCRATCH_SENTENCE}"
         return f"{prompt}\n\n{found.text}" if found.text else prompt
 
     def _build_config(self, folder: str) -> AgentConfig:
@@ -359,6 +377,14 @@ def make_policy(settings: Settings, places: Places) -> Policy:
         caches=places.caches,
         asks_to_read=settings.read == "ask",
     )
+
+
+def make_others_check(workspace: GitWorkspace) -> Callable[[], Sequence[UncommittedFile]]:
+    """What in a repository is not committed and not the agent's, as `bash` asks for it."""
+    return lambda: [
+        UncommittedFile(one.name, one.is_untracked, one.is_staged)
+        for one in workspace.list_others_changes()
+    ]
 
 
 def _report_no_usage() -> tuple[None, str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -10,10 +11,13 @@ from msgspec.structs import replace
 
 from treadle.app.sync.remote_removal import FileStateRemover, ThreadFileStates, make_unsynced_check
 from treadle.sandbox.caches import OldCache, find_old_caches, remove_old_caches
+from treadle.sandbox.thread_scratch import OldScratch, find_old_scratch, remove_old_scratch
+from treadle.store.folders import JOURNAL_SUFFIX
 from treadle.store.local_store import LocalStore
 from treadle.store.upkeep.disk_usage import DiskUsageShare
 from treadle.store.upkeep.garbage import GarbageCollector, GarbageOptions, GarbagePlan, Leftover
 from treadle.store.upkeep.trash import TrashedThread
+from treadle.thread.ids import is_thread_id
 
 
 class GarbageRemoval(Struct, frozen=True):
@@ -37,6 +41,7 @@ class GarbageRemoval(Struct, frozen=True):
             ("drafts", plan.drafts),
             ("quarantined ends", plan.quarantine),
             ("caches", plan.caches),
+            ("scratch folders", plan.scratch),
         )
         return [
             DiskUsageShare(name, len(found), sum(one.size for one in found))
@@ -68,7 +73,12 @@ def plan_removal(
         datetime.fromisoformat(store.now()).timestamp(),
     )
     files = GarbageCollector(store, make_unsynced_check(store)).plan(choice)
-    files = replace(files, caches=_make_leftovers(find_old_caches(store.places.caches, at_s)))
+    needs = _make_need_check(store, files)
+    files = replace(
+        files,
+        caches=_make_leftovers(find_old_caches(store.places.caches, at_s)),
+        scratch=_make_leftovers(find_old_scratch(store.places.scratch, at_s, needs)),
+    )
     return GarbageRemoval(
         files, tuple(FileStateRemover(store).find_states(files.threads)), choice, at_s
     )
@@ -86,8 +96,27 @@ def remove_garbage(store: LocalStore, plan: GarbageRemoval) -> GarbageRemoval:
     )
     paths = (one.path for one in plan.files.caches)
     caches = _make_leftovers(remove_old_caches(store.places.caches, plan.at_s, paths))
-    return replace(plan, files=replace(files, caches=caches), states=tuple(states.done))
+    paths = (one.path for one in plan.files.scratch)
+    needs = _make_need_check(store, files)
+    scratch = _make_leftovers(remove_old_scratch(store.places.scratch, plan.at_s, needs, paths))
+    files = replace(files, caches=caches, scratch=scratch)
+    return replace(plan, files=files, states=tuple(states.done))
 
 
-def _make_leftovers(caches: Sequence[OldCache]) -> tuple[Leftover, ...]:
-    return tuple(Leftover(one.path, one.size) for one in caches)
+def _make_need_check(store: LocalStore, files: GarbagePlan) -> Callable[[str], bool]:
+    """Whether a thread is there, also in the trash, and is none of those that go."""
+    going = {one.id for one in files.threads}
+
+    def is_needed(thread_id: str) -> bool:
+        if not is_thread_id(thread_id):
+            return True  # whatever it is, it is none of ours
+        places = (
+            store.folders.path(thread_id, JOURNAL_SUFFIX, in_trash=one) for one in (False, True)
+        )
+        return thread_id not in going and any(map(os.path.lexists, places))
+
+    return is_needed
+
+
+def _make_leftovers(found: Sequence[OldCache | OldScratch]) -> tuple[Leftover, ...]:
+    return tuple(Leftover(one.path, one.size) for one in found)

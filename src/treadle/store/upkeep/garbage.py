@@ -60,7 +60,8 @@ class GarbagePlan(Struct, frozen=True):
 
     `threads` stand in the order in which they go: a fork before what it goes on from. `drafts` are
     what a process that died was writing, and the locks of threads that are gone. `caches` are
-    folders: those of commands whose workspace is gone or has not been used for long.
+    folders: those of commands whose workspace is gone or has not been used for long. `scratch` are
+    the folders that commands of threads kept which go, are gone, or were not used for long.
     """
 
     threads: tuple[TrashedThread, ...] = ()
@@ -69,20 +70,22 @@ class GarbagePlan(Struct, frozen=True):
     quarantine: tuple[Leftover, ...] = ()
     kept: tuple[str, ...] = ()
     caches: tuple[Leftover, ...] = ()
+    scratch: tuple[Leftover, ...] = ()
 
     @property
     def size(self) -> int:
         """How many bytes that frees."""
-        return sum(
-            one.size
-            for part in (self.threads, self.blobs, self.drafts, self.quarantine, self.caches)
-            for one in part
-        )
+        return sum(one.size for part in self._parts for one in part)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to remove."""
-        return not (self.threads or self.blobs or self.drafts or self.quarantine or self.caches)
+        return not any(self._parts)
+
+    @property
+    def _parts(self) -> tuple[tuple[TrashedThread | Leftover, ...], ...]:
+        files = self.blobs, self.drafts, self.quarantine, self.caches, self.scratch
+        return (self.threads, *files)
 
 
 class GarbageOptions(Struct, frozen=True):
