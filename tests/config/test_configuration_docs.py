@@ -90,6 +90,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "auto_commit": "`true`",
         "max_steps": "no bound",
         "max_tokens": "the model's own limit",
+        "compact_at": f"`{settings.compact_at}`",
         "temperature": "the provider's own",
         "reasoning": f'`"{settings.reasoning}"`',
         "local_only": "`false`",

@@ -70,6 +70,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_AUTO_COMMIT": "0",
         "TREADLE_MAX_STEPS": " 5\n",
         "TREADLE_MAX_TOKENS": "6",
+        "TREADLE_COMPACT_AT": "10000",
         "TREADLE_TEMPERATURE": "0.5",
         "TREADLE_REASONING": "off",
         "TREADLE_LOCAL_ONLY": "True",
@@ -93,6 +94,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         sandbox="off",
         network="on",
         read="ask",
+        compact_at=10_000,
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

@@ -237,6 +237,7 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
         ),
         ("max_steps = 11\n", 1, "may not raise max_steps above its user's 10"),
         ("max_tokens = 1001\n", 1, "may not raise max_tokens above its user's 1000"),
+        ("compact_at = 90001\n", 1, "may not raise compact_at above its user's 90000"),
         ("max_steps = 0\n", 1, "max_steps must be a whole number"),
         ("garbage", 1, "not valid TOML"),
     ],
@@ -245,7 +246,8 @@ def test_a_trusted_file_may_not_widen_what_its_user_allowed(
     desk: Desk, text: str, line: int, told: str
 ) -> None:
     users = OWN.replace("mine", "users")
-    desk.write_user(f"max_steps = 10\nmax_tokens = 1000\nlocal_only = false\n{users}")
+    bounds = "max_steps = 10\nmax_tokens = 1000\ncompact_at = 90000\n"
+    desk.write_user(f"{bounds}local_only = false\n{users}")
     desk.write_project(text)
     with pytest.raises(ConfigError) as raised:
         desk.load()

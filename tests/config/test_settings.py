@@ -75,6 +75,8 @@ def test_the_built_in_table_keeps_the_rules() -> None:
         ("max_steps = true\n", "not true"),
         ("max_steps = 1.5\n", "not 1.5"),
         ("max_tokens = -1\n", "not -1"),
+        ("compact_at = 9999\n", "a whole number of tokens, at least 10000, not 9999"),
+        ("compact_at = 0.8\n", "a whole number of tokens, at least 10000, not 0.8"),
         ("max_tokens = 9223372036854775808\n", "not 9223372036854775808"),
         ("max_tokens = 0x" + "f" * 5000, "FILE:1: max_tokens must be a whole number"),
         ("temperature = 2.1\n", "FILE:1: temperature must be a number from 0 to 2, not 2.1"),
@@ -165,7 +167,7 @@ def test_a_long_value_is_told_in_short(mistake: Mistake) -> None:
 def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
     desk.write_user(
         'approval_mode = "auto"\nauto_commit = false\nmax_steps = 7\nmax_tokens = 8\n'
-        'temperature = 1\nreasoning = "low"\nlocal_only = true\n'
+        'compact_at = 90000\ntemperature = 1\nreasoning = "low"\nlocal_only = true\n'
         'sync = "manual"\nsandbox = "off"\nnetwork = "on"\nread = "ask"\n'
         'sandbox_writable = ["/a"]\nsandbox_readable = ["~/b"]\n'
         '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
@@ -192,6 +194,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         read="ask",
         sandbox_writable=("/a",),
         sandbox_readable=("~/b",),
+        compact_at=90_000,
     )
     assert loaded.catalog.providers["local"] == ProviderEntry(
         "openai-chat",

@@ -21,7 +21,7 @@ from treadle.core.chat.states import (
     WaitingForApproval,
     WaitingForUserInput,
 )
-from treadle.core.conversation import Compaction, Conversation, View
+from treadle.core.conversation import Compaction, Conversation, Masking, View
 from treadle.core.events import (
     DURABLE,
     AgentEvent,
@@ -35,6 +35,7 @@ from treadle.core.events import (
     DurableEvent,
     LlmEvent,
     PostToolsHookCompleted,
+    ResultsMasked,
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
@@ -121,6 +122,7 @@ def _random_view(random: Random, conversation: Conversation) -> View:
         length,
         random.choice((None, conversation.compaction, summary)),
         random.choice(((), conversation.hidden, ((start, end),))),
+        random.choice((None, conversation.masking, Masking(random.randrange(length + 2), 3))),
     )
 
 
@@ -173,6 +175,9 @@ def _summary_event(random: Random, state: Compacting, at: str) -> AgentEvent:
         return CancelRequested(reason=random.choice(_TEXTS))
     if dice < 0.4:
         return CompactionFailed(LlmError(random.choice(list(LlmErrorKind)), "so it goes"), at)
+    if dice < 0.5:
+        masking = Masking(random.randrange(state.through + 2), random.choice((0, 3)), "read_file")
+        return ResultsMasked(masking, at)
     words = random.choice((0, 1, 9, 1000))
     return Compacted(state.through, random.choice(_TEXTS), at, Usage(9, 1), "model-1", words)
 

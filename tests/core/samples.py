@@ -30,7 +30,7 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Compaction, Conversation, View
+from treadle.core.conversation import Compaction, Conversation, Masking, View
 from treadle.core.events import (
     AgentEvent,
     ApprovalDecided,
@@ -42,6 +42,7 @@ from treadle.core.events import (
     CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
+    ResultsMasked,
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
@@ -158,6 +159,12 @@ FULL: Final = TALK.with_tokens(800)
 """Just at the limit."""
 SUMMED_UP: Final = TALK.compact(Compaction(2, "they said hello"))
 """With nothing left to compact before the next request."""
+READ_ON: Final = TALK.extend(
+    message
+    for name, count in (("a", 1_000), ("b", 1))
+    for message in (Message.assistant("", (call(name),)), Message.tool(call(name), "wool " * count))
+)
+"""Of which most is the result of an old call."""
 
 
 def executing(*statuses: Status) -> ExecutingTools:
@@ -203,6 +210,9 @@ STATES_TRIED: Final[tuple[AgentState, ...]] = (
     CallingLlm(TALK, 2),
     CallingLlm(TALK, 7),
     CallingLlm(FULL),
+    CallingLlm(READ_ON),
+    CallingLlm(READ_ON.with_tokens(800)),
+    CallingLlm(READ_ON.mask(Masking(4, 1_000)).with_tokens(800)),
     CallingLlm(SUMMED_UP, 1),
     CallingLlm(SUMMED_UP.with_tokens(5000)),
     CallingLlm(Conversation([Message.user("go")]), 2),
@@ -235,6 +245,7 @@ STATES_TRIED: Final[tuple[AgentState, ...]] = (
     Compacting(TALK, 3, CompactionCause.REQUESTED, "the names"),
     Compacting(FULL, 2, CompactionCause.NEAR_LIMIT),
     Compacting(TALK, 2, CompactionCause.TOO_LONG),
+    Compacting(READ_ON, 4, CompactionCause.NEAR_LIMIT),
     PostToolsHook(
         _HOOK_TALK, build_request(CONFIG, _HOOK_TALK), (CompletedToolInfo("edit", True),)
     ),
@@ -304,6 +315,12 @@ EVENTS_TRIED: Final[tuple[AgentEvent, ...]] = (
     Rewound(9, View(-1)),
     Compacted(2, "they said hello"),
     Compacted(3, "they said hello", usage=Usage(900, 50), model="model-1"),
+    ResultsMasked(Masking(2, 1_000, "read_file")),
+    ResultsMasked(Masking(3, 1_000)),
+    ResultsMasked(Masking(0, 1_000)),
+    ResultsMasked(Masking(1_000, 1)),
+    Rewound(9, View(3, masking=Masking(2, 1))),
+    Rewound(9, View(3, masking=Masking(4, 1))),
     *(unsummed(kind) for kind in LlmErrorKind),
     RetryTimeoutFired(),
     CancelRequested(),

@@ -49,6 +49,7 @@ from treadle.core.compaction import (
     find_cut_at_end,
     find_cut_before_request,
 )
+from treadle.core.config import COMPACT_AT_TOKENS, AgentConfig
 from treadle.core.conversation import (
     SUMMARY_AFTER_WORDS,
     SUMMARY_HEAD,
@@ -341,6 +342,46 @@ def test_of_what_did_not_fit_a_quarter_of_the_words_stays_at_most() -> None:
     assert [one.role for one in action.request.messages] == ["user"], "a transcript, which is short"
     first, *_ = sent(agent, Compacted(action.through, "sum", words=action.words))
     assert len(first.content) < action.words + 100
+
+
+# ---- where the limit is --------------------------------------------------------------------------
+
+
+@for_every_row(
+    "window, at, tokens, limit",
+    [
+        (0, 0.8, 0, 0),
+        (1000, 0.8, 0, 800),
+        (1000, 0.0, 200_000, 0),
+        (0, 0.8, 200_000, 200_000),
+        (200_000, 0.8, 200_000, 160_000),
+        (250_000, 0.8, 200_000, 200_000),
+        (1_000_000, 0.8, 200_000, 200_000),
+        (1_000_000, 0.8, 500_000, 500_000),
+        (1_000_000, 0.8, 900_000, 800_000),
+    ],
+)
+def test_room_is_made_at_the_lesser_of_tokens_and_a_share_of_the_window(
+    window: int, at: float, tokens: int, limit: int
+) -> None:
+    config = AgentConfig(context_tokens_max=window, compact_at=at, compact_at_tokens=tokens)
+    assert config.compact_limit == limit
+    assert config.is_near_limit(TALK.with_tokens(limit)) is bool(limit)
+    assert not config.is_near_limit(TALK.with_tokens(max(0, limit - 1)))
+
+
+def test_a_limit_that_nobody_set_is_filled_in_and_one_that_is_set_stays() -> None:
+    unset, own = AgentConfig(), AgentConfig(context_tokens_max=5, compact_at_tokens=7)
+    assert unset.with_limits(None) == AgentConfig(compact_at_tokens=COMPACT_AT_TOKENS)
+    assert unset.with_limits(9).context_tokens_max == 9
+    assert own.with_limits(9) == own
+
+
+def test_where_the_window_is_unknown_what_was_read_is_counted_all_the_same() -> None:
+    config = replace(CONFIG, context_tokens_max=0, compact_at_tokens=800)
+    agent = machine(CallingLlm(TALK), config)
+    agent.handle_event(answer("done", usage=FULL_USAGE))
+    assert asked(agent, said("next")).through == 4
 
 
 # ---- while it runs -------------------------------------------------------------------------------

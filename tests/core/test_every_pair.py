@@ -176,6 +176,22 @@ def _has_a_beginning(conversation: Any) -> bool:
     return len(roles[:-1]) >= 2
 
 
+def _is_full(state: Any) -> bool:
+    return state.conversation.tokens >= 800 and _has_a_beginning(state.conversation)
+
+
+def _did_not_fit(state: Any, event: Any) -> bool:
+    return event.error.kind.value == "context_too_long" and _has_a_beginning(state.conversation)
+
+
+def _is_half_results(conversation: Any) -> bool:
+    """In the samples there is at most one long result before the last round: it is half, if any."""
+    messages = list(conversation.in_view)
+    while messages and messages[-1].role == "tool":
+        messages.pop()
+    return any(len(one.content) > 1_000 for one in messages if one.role == "tool")
+
+
 def _is_awaited(state: Any, event: Any) -> bool:
     return bool(event.through == state.through)
 
@@ -188,7 +204,8 @@ def _was_shown(state: Any, event: Any) -> bool:
     flat = [edge for span in view.hidden for edge in span] + [view.length]
     if any(not 0 <= one <= len(roles) for one in flat) or flat != sorted(flat):
         return False
-    if any(not 1 <= one <= view.length for one in summed_up):
+    masked = [] if view.masking is None else [view.masking.through]
+    if any(not 1 <= one <= view.length for one in (*summed_up, *masked)):
         return False
     return all(roles[one : one + 1] != ["tool"] for one in (*flat, *summed_up))
 
@@ -239,11 +256,18 @@ MEANING: Final[dict[Guard, Callable[[Any, Any], bool]]] = {
     Guard.COMPACTABLE: lambda state, _: len(state.conversation.in_view) >= 2,
     Guard.NOTHING_TO_COMPACT: lambda state, _: len(state.conversation.in_view) < 2,
     Guard.IN_THE_PAST: _was_shown,
-    Guard.NEAR_LIMIT: lambda state, _: (
-        state.conversation.tokens >= 800 and _has_a_beginning(state.conversation)
+    Guard.NEAR_LIMIT: lambda state, _: _is_full(state) and not _is_half_results(state.conversation),
+    Guard.NEAR_LIMIT_BY_RESULTS: lambda state, _: (
+        _is_full(state) and _is_half_results(state.conversation)
     ),
     Guard.TOO_LONG: lambda state, event: (
-        event.error.kind.value == "context_too_long" and _has_a_beginning(state.conversation)
+        _did_not_fit(state, event) and not _is_half_results(state.conversation)
+    ),
+    Guard.TOO_LONG_BY_RESULTS: lambda state, event: (
+        _did_not_fit(state, event) and _is_half_results(state.conversation)
+    ),
+    Guard.BEFORE_CUT: lambda state, event: (
+        1 <= event.masking.through <= state.through and state.cause.value != "requested"
     ),
     Guard.FITS_AND_WAITS: lambda state, event: (
         _is_awaited(state, event) and state.cause.value == "requested"

@@ -77,6 +77,9 @@ Compacting            | Compacted (as awaited, for a request)               | Ca
 Compacting            | CompactionFailed (was to make room early)           | CallingLlm          | SendLlmRequest
 Compacting            | CompactionFailed (a person or a request needed it)  | WaitingForUserInput | DisplayError
 CallingLlm            | Steered (msg)                                       | CallingLlm          | SendLlmRequest
+CallingLlm            | (near the limit, half of it old results)            | Compacting          | MaskResults
+CallingLlm            | LlmEvent::Error (too long, half of it old results)  | Compacting          | MaskResults
+Compacting            | ResultsMasked (before the cut, for a request)       | CallingLlm          | SendLlmRequest
 """  # noqa: E501
 """What the design adds."""
 
@@ -110,6 +113,9 @@ CONDITIONS: Final[dict[tuple[str, str], Guard | None]] = {
     ("LlmEvent.Error", "too long, something to compact"): Guard.TOO_LONG,
     ("Compacted", "as awaited, for a person"): Guard.FITS_AND_WAITS,
     ("Compacted", "as awaited, for a request"): Guard.FITS_AND_GOES_ON,
+    ("", "near the limit, half of it old results"): Guard.NEAR_LIMIT_BY_RESULTS,
+    ("LlmEvent.Error", "too long, half of it old results"): Guard.TOO_LONG_BY_RESULTS,
+    ("ResultsMasked", "before the cut, for a request"): Guard.BEFORE_CUT,
     ("CompactionFailed", "was to make room early"): Guard.CAN_GO_ON,
     ("CompactionFailed", "a person or a request needed it"): Guard.CANNOT_GO_ON,
 }
@@ -262,6 +268,7 @@ def test_each_action_carries_what_the_source_document_gives_it() -> None:
     added = {
         *(actions.StartCall, actions.AskPerson, actions.RefuseCall),
         *(actions.RequestApproval, actions.Summarize, actions.RunState),
+        actions.MaskResults,
     }
     assert set(given) | added == set(AgentAction.__args__)
     for kind, names in given.items():

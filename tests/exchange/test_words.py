@@ -7,9 +7,11 @@ import pytest
 from core.samples import broken, decided, required
 from thread.journals import ENTRY_KINDS, EVERY_ENTRY
 from treadle.core.approval import Modified, Rejected
+from treadle.core.conversation import Masking
 from treadle.core.events import (
     Compacted,
     PostToolsHookCompleted,
+    ResultsMasked,
     ToolStarted,
 )
 from treadle.core.tools import RiskLevel
@@ -65,6 +67,10 @@ def test_every_entry_whose_row_has_words_says_something() -> None:
         (ToolStarted("a", "", "read-only"), RecordText("sandbox of bash: read-only")),
         (Annotated("ask Ada"), RecordText("note", "ask Ada")),
         (Compacted(2, "so"), RecordText("a summary stands for the first 2 messages", "so")),
+        (
+            ResultsMasked(Masking(8, 1_000)),
+            RecordText("old results among the first 8 messages are not shown any more"),
+        ),
         (PostToolsHookCompleted(False), None),
         (PostToolsHookCompleted(True, "done"), RecordText("done")),
         (

@@ -8,10 +8,21 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from runtime.desk import CONFIG, Desk, Model, Toolbox, calls, imbalance, read, texts
+from runtime.desk import (
+    CONFIG,
+    Desk,
+    Model,
+    Toolbox,
+    calls,
+    calls_of,
+    imbalance,
+    read,
+    texts,
+)
 from treadle import outputs
 from treadle.core.budget import TokenBudget
 from treadle.core.compaction import SUMMARY_INSTRUCTION
+from treadle.core.config import COMPACT_AT_TOKENS
 from treadle.core.conversation import SUMMARY_AFTER_WORDS
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
@@ -248,3 +259,53 @@ async def test_a_process_that_dies_while_the_summary_is_written_asks_for_it_agai
     assert again.sent[0] == model.sent[-1], "byte for byte"
     assert texts(again.requests[1].messages)[:2] == ["one", SHOWN]
     desk.check(session)
+
+
+async def test_a_result_that_was_left_out_can_be_read_again(desk: Desk) -> None:
+    """Also one that was short enough to stand in its message, of which nothing is kept apart."""
+    wool = "wool\n" * 2_000
+    used = {"input_tokens": 800, "output_tokens": 10}
+    arguments = {"path": "output:c1", "start_line": 2000}
+    model = Model(
+        {"when": {"last": "^count it$"}, "calls": [{"tool": "look", "id": "c1"}]},
+        {"when": {"tool": "look"}, **calls("peek"), "usage": used},
+        {
+            "when": {"tool": "peek"},
+            "calls": [{"tool": "read_file", "arguments": arguments}],
+        },
+        {"when": {"tool": "read_file"}, "text": "two thousand"},
+    )
+    tools = Toolbox(look=read(wool), peek=read("a needle"), read_file=read("no such file"))
+    session = desk.new(model, tools, LIMITED)
+    assert (await session.turn("count it")).answer == "two thousand"
+    stub = (
+        "[The result of look was left out to make room: 10000 bytes; "
+        'read_file("output:c1") has it]'
+    )
+    last = model.requests[-1].messages
+    assert [one.content for one in last if one.role == "tool"] == [stub, "a needle", "wool\n"]
+    assert calls_of(session.conversation)["look"] == wool
+    assert tools.ran == ["look", "peek"], "it was read from the thread"
+    told = outputs.Notice("the model is not shown old results among the first 3 messages")
+    assert told in desk.heard.outputs
+    assert desk.kinds(session.thread_id).count("results_masked") == 1
+    assert "compacted" not in desk.kinds(session.thread_id)
+    desk.check(session)
+    await session.close()
+    again = desk.reopen(session.thread_id, Model({"text": "done"}), tools)
+    assert again.conversation.in_view[:-1] == last[:]
+
+
+async def test_a_new_thread_records_where_room_is_made_and_an_old_one_when_it_goes_on(
+    desk: Desk,
+) -> None:
+    session = desk.new(Model({"text": "done"}), config=CONFIG)
+    await session.turn("go")
+    [event] = [one for one in desk.events(session.thread_id) if one["type"] == "configured"]
+    assert event["config"]["compact_at_tokens"] == COMPACT_AT_TOKENS
+    own = replace(CONFIG, compact_at_tokens=90_000)
+    await session.close()
+    session = desk.reopen(session.thread_id, Model({"text": "done"}), config=own)
+    await session.turn("go")
+    *_, event = [one for one in desk.events(session.thread_id) if one["type"] == "configured"]
+    assert event["config"]["compact_at_tokens"] == 90_000

@@ -28,13 +28,14 @@ from treadle.core.approval import Modified, Rejected
 from treadle.core.branch_join import pair_calls_with_results
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Compaction, View
+from treadle.core.conversation import Compaction, Masking, View
 from treadle.core.events import (
     DURABLE,
     CancelRequested,
     Compacted,
     CompactionRequested,
     PostToolsHookCompleted,
+    ResultsMasked,
     RetryTimeoutFired,
     Rewound,
     Steered,
@@ -277,6 +278,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     CompactionRequested("the names"),
     Rewound(9, View(3, Compaction(1, "they said hello"), ((1, 2),)), at(2)),
     Compacted(2, "they said hello", at(2), Usage(9, 1), "model-1"),
+    ResultsMasked(Masking(2, 1_000, "read_file"), at(2)),
     unsummed(),
     Granted("drop", RiskLevel.HIGH),
     KindGranted("bash", RiskLevel.HIGH, "git status", "f00d"),

@@ -52,6 +52,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_AUTO_COMMIT": (("auto_commit",), _read_bool),
         "TREADLE_MAX_STEPS": (("max_steps",), int),
         "TREADLE_MAX_TOKENS": (("max_tokens",), int),
+        "TREADLE_COMPACT_AT": (("compact_at",), int),
         "TREADLE_TEMPERATURE": (("temperature",), float),
         "TREADLE_REASONING": (("reasoning",), str),
         "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),

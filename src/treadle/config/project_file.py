@@ -31,7 +31,7 @@ FILE_NAME: Final = "config.toml"
 TRUST_FILE_NAME: Final = "trusted.json"
 
 _KEY_SETTINGS: Final = ("base_url_env", "key_env", "key_file", "key_command")
-_BOUNDS: Final = ("max_steps", "max_tokens")
+_BOUNDS: Final = ("max_steps", "max_tokens", "compact_at")
 
 
 class ProjectFile(Struct, frozen=True):

@@ -13,12 +13,15 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from treadle.core.config import COMPACT_AT_TOKENS
 from treadle.core.llm import Reasoning
 from treadle.models.catalog import Api, is_base_url, suggest_name
 from treadle.models.prompt_cache import CacheLifetime
 from treadle.secrets.environment import is_credential
 
 COUNT_MAX: Final = 1_000_000_000
+COMPACT_AT_MIN: Final = 10_000
+"""Below this what has to stay of a conversation would fill it again at once."""
 _SHOWN_LENGTH_MAX: Final = 60
 
 KeyPath: TypeAlias = tuple[str, ...]
@@ -67,8 +70,9 @@ class Settings(Struct, frozen=True):
     """The settings that hold; `None` is no bound, or the provider's own value.
 
     `models` are names of models by kind of task. `local_only` refuses every model that is not on
-    this machine. `max_tokens` bounds what one response may write. `sandbox_writable` and
-    `sandbox_readable` are folders besides the workspace.
+    this machine. `max_tokens` bounds what one response may write. `compact_at` is at how many
+    tokens a conversation is compacted, or at 80 % of what its model reads, if that is less.
+    `sandbox_writable` and `sandbox_readable` are folders besides the workspace.
     """
 
     approval_mode: ApprovalMode = "plan"
@@ -86,6 +90,7 @@ class Settings(Struct, frozen=True):
     read: ReadMode = "allow"
     sandbox_writable: tuple[str, ...] = ()
     sandbox_readable: tuple[str, ...] = ()
+    compact_at: int = COMPACT_AT_TOKENS
 
 
 class SettingRule(Struct, frozen=True):
@@ -214,6 +219,10 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "auto_commit": _BOOL,
         "max_steps": _COUNT,
         "max_tokens": _COUNT,
+        "compact_at": SettingRule(
+            Annotated[int, Meta(ge=COMPACT_AT_MIN, le=COUNT_MAX)],
+            f"a whole number of tokens, at least {COMPACT_AT_MIN}",
+        ),
         "temperature": SettingRule(Temperature, "a number from 0 to 2", math.isfinite),
         "reasoning": SettingRule(Reasoning, _format_choices(Reasoning)),
         "local_only": _BOOL,

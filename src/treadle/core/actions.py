@@ -61,6 +61,17 @@ class Summarize(Struct, frozen=True):
     words: int = 0
 
 
+class MaskResults(Struct, frozen=True):
+    """Say which tool gives old results again; feed back `ResultsMasked`.
+
+    Results among the first `through` messages of the conversation are left out, if they have more
+    than `size` bytes.
+    """
+
+    through: int
+    size: int
+
+
 class RunState(Struct, frozen=True):
     """Run the handler of this state of a custom graph; feed back its `StateCompleted`."""
 
@@ -101,6 +112,7 @@ AgentAction: TypeAlias = (
     | RefuseCall
     | RequestApproval
     | Summarize
+    | MaskResults
     | RunState
     | RunPostToolsHook
     | WaitForInput

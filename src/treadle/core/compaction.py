@@ -1,7 +1,9 @@
-"""Compaction: where a conversation may be cut, and the request that has its beginning summed up.
+"""Compaction: what is left out of a conversation, and the request that has it summed up.
 
-A cut never separates a call from its result, and never takes the message that the model is to
-answer now: what a person just said, or the round that just ended, stays as it is.
+Where half of it is results of old calls, a line stands for each of them, and no summary is written:
+they can be read again, and what the model thought of them stays. A cut never separates a call from
+its result, and never takes the message that the model is to answer now: what a person just said, or
+the round that just ended, stays as it is.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ TRANSCRIPT_LENGTH_MAX: Final = 200_000
 """Bytes of all messages where nobody knows how much the model reads."""
 SUMMARY_TOKENS_MAX: Final = 4096
 WORDS_TOKENS_MAX: Final = 20_000
-"""So much of what the person said stays as it is; at most a quarter of what the model reads."""
+"""So much of what the person said stays as it is; at most a quarter of what is compacted."""
 WORDS_TOKENS_MIN: Final = 1_000
 """Of a request that did not fit, so much stays in any case."""
+RESULT_SIZE_MAX: Final = 1_000
+"""Bytes of an old result that stay; for a longer one a line stands."""
+RESULTS_TOKENS_KEPT: Final = 40_000
+"""So much of the newest results stays; at most a fifth of the conversation."""
 
 _WHAT_TO_KEEP: Final = """\
 Keep, in this order:
@@ -84,6 +90,29 @@ def _count_in_view_before(conversation: Conversation, through: int) -> int:
     return len(conversation.in_view) - (len(conversation) - through)
 
 
+def find_mask_end(conversation: Conversation) -> int:
+    """Among how many messages old results are left out before a request; 0 if it saves too little.
+
+    It must take half of the conversation: from then on its provider reads all of it anew. The last
+    round stays in any case, and so do the newest results. Costs time in proportion to what is in
+    view; the same answer for the same conversation.
+    """
+    end = len(conversation) - 1
+    while end > 0 and conversation[end].role == "tool":
+        end -= 1
+    sizes = [_measure_message(message) for message in conversation.in_view]
+    total = sum(sizes)
+    kept_max = min(RESULTS_TOKENS_KEPT * CHARACTERS_PER_TOKEN, total // 5)
+    kept = saved = through = 0
+    for index, size in conversation.list_whole_results(end, RESULT_SIZE_MAX):
+        if not through and kept + size <= kept_max:
+            kept += size
+        else:
+            through = through or index + 1
+            saved += size
+    return through if 2 * saved >= total else 0
+
+
 def compute_user_text_size(
     config: AgentConfig, conversation: Conversation, *, is_too_long: bool
 ) -> int:
@@ -91,9 +120,10 @@ def compute_user_text_size(
 
     If the conversation did not fit, nobody knows what would: then at most a quarter of it.
     """
-    tokens = min(WORDS_TOKENS_MAX, config.context_tokens_max // 4 or WORDS_TOKENS_MAX)
+    quarters = config.context_tokens_max // 4, config.compact_at_tokens // 4
+    tokens = min(filter(None, (WORDS_TOKENS_MAX, *quarters)))
     if is_too_long:
-        size = sum(len(_format_message(message).encode()) for message in conversation.in_view)
+        size = sum(map(_measure_message, conversation.in_view))
         tokens = min(tokens, max(WORDS_TOKENS_MIN, size // CHARACTERS_PER_TOKEN // 4))
     return tokens * CHARACTERS_PER_TOKEN
 
@@ -163,6 +193,10 @@ def _format_transcript(messages: tuple[Message, ...], summary_at: int, length: i
         else cut_middle_bytes(_format_message(message), length)
         for index, message in enumerate(messages)
     )
+
+
+def _measure_message(message: Message) -> int:
+    return len(_format_message(message).encode())
 
 
 def _format_message(message: Message) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,6 +24,9 @@ from treadle.core.llm import Reasoning
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Access, EffectClass, RiskLevel, ToolDefinition
 
+COMPACT_AT_TOKENS: Final = 200_000
+"""Where a conversation is compacted if nobody says it, however much more its model reads."""
+
 
 class AgentConfig(Struct, frozen=True, omit_defaults=True):
     """Limits and request settings. Defaults follow the source document.
@@ -34,7 +38,9 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     which calls need a person's yes, `granted` names tools that have one for good, each with the
     highest risk that it is for, and `grants` kinds of their calls. `parallel_max` bounds how many
     calls of a round run at a time; 0 is no bound. A conversation is compacted when the model has
-    used the fraction `compact_at` of `context_tokens_max`; 0 of either is never.
+    used the fraction `compact_at` of `context_tokens_max`, or `compact_at_tokens`, whichever is
+    less. Without a `compact_at` it never is; 0 of another one is no bound (records of earlier
+    versions have no `compact_at_tokens`).
     """
 
     model_name: str = ""
@@ -53,6 +59,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     parallel_max: int = 8
     context_tokens_max: int = 0
     compact_at: float = 0.8
+    compact_at_tokens: int = 0
 
     def definition_of(self, tool_name: str) -> ToolDefinition | None:
         """The tool of this name; `None` if the model was not told of one."""
@@ -129,10 +136,32 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
         """The same, where nobody has allowed anything for good."""
         return replace(self, granted={}, grants=())
 
+    def with_limits(self, context_tokens_max: int | None) -> AgentConfig:
+        """The same, with how much the model reads and when to compact, where they are not set.
+
+        Args:
+            context_tokens_max: tokens that the model reads at most; `None` if nobody knows.
+        """
+        return replace(
+            self,
+            context_tokens_max=self.context_tokens_max or context_tokens_max or 0,
+            compact_at_tokens=self.compact_at_tokens or COMPACT_AT_TOKENS,
+        )
+
+    @property
+    def compact_limit(self) -> float:
+        """At how many tokens a conversation is compacted; 0 is never."""
+        limits = self.context_tokens_max * self.compact_at, self.compact_at_tokens
+        return min(filter(None, limits), default=0) if self.compact_at else 0
+
+    @property
+    def counts_context(self) -> bool:
+        """Whether there is something to compare what the model has read with."""
+        return bool(self.context_tokens_max or self.compact_at_tokens)
+
     def is_near_limit(self, conversation: Conversation) -> bool:
         """Whether the model has used so much of its context that it is time to compact."""
-        limit = self.context_tokens_max * self.compact_at
-        return 0 < limit <= conversation.tokens
+        return 0 < self.compact_limit <= conversation.tokens
 
 
 def _matches_question(grant: Grant, question: Question) -> bool:

@@ -1,8 +1,8 @@
 """The append-only conversation, and how much of it a model is shown.
 
-Messages are never deleted. Compaction and rewinding change only what is *in view*: the person's
-newest words and a summary stand for the messages before a cut; what came after the place that was
-gone back to is hidden.
+Messages are never deleted. Masking, compaction and rewinding change only what is *in view*: a line
+stands for an old result; the person's newest words and a summary stand for the messages before a
+cut; what came after the place that was gone back to is hidden.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Self
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,6 +28,10 @@ summary says is done need not be done again.]
 """How it begins where the person's words stand before it."""
 
 
+OUTPUT_PREFIX: Final = "output:"
+"""Before the id of a call: what a reader of results is asked for."""
+
+
 class Compaction(Struct, frozen=True, omit_defaults=True):
     """`summary` stands for the first `through` messages in what a model is shown.
 
@@ -39,16 +44,43 @@ class Compaction(Struct, frozen=True, omit_defaults=True):
     words: int = 0
 
 
+class Masking(Struct, frozen=True, omit_defaults=True):
+    """Of results among the first `through` messages, a line stands for each of more than `size`.
+
+    `size` is in bytes of UTF-8. `reader` is the tool that gives such a result again when it is
+    asked for `output:CALL`; empty if the model has none.
+    """
+
+    through: int
+    size: int
+    reader: str = ""
+
+
 class View(Struct, frozen=True, omit_defaults=True):
     """Which of the first `length` messages a model is shown.
 
     `compaction` stands for the beginning. `hidden` are the spans that a rewind took out of view,
-    from the first index of each up to the one behind its last.
+    from the first index of each up to the one behind its last. `masking` says which results are
+    left out.
     """
 
     length: int
     compaction: Compaction | None = None
     hidden: tuple[tuple[int, int], ...] = ()
+    masking: Masking | None = None
+
+
+def mask_result(message: Message, masking: Masking) -> Message:
+    """The message, or if it is a result that is too long, a line in its place; always the same."""
+    size = len(message.content.encode())
+    if message.role != "tool" or size <= masking.size:
+        return message
+    again = "it cannot be shown again"
+    if masking.reader:
+        where = msgspec.json.encode(f"{OUTPUT_PREFIX}{message.tool_call_id}").decode()
+        again = f"{masking.reader}({where}) has it"
+    text = f"[The result of {message.name} was left out to make room: {size} bytes; {again}]"
+    return replace(message, content=text)
 
 
 class Conversation(AppendList[Message]):
@@ -58,12 +90,14 @@ class Conversation(AppendList[Message]):
         messages: the first messages, oldest first; copied.
     """
 
-    __slots__ = ("_call_at", "_view", "compaction", "hidden", "tokens")
+    __slots__ = ("_call_at", "_view", "compaction", "hidden", "masking", "tokens")
 
     compaction: Compaction | None
     """What stands for the beginning; `None` while everything is in view."""
     hidden: tuple[tuple[int, int], ...]
     """The spans of messages that a rewind took out of view, as `View` has them."""
+    masking: Masking | None
+    """Which results are left out; `None` while all are shown."""
     tokens: int
     """How much of its context the model had used when it last answered; 0 if nobody knows."""
 
@@ -77,6 +111,7 @@ class Conversation(AppendList[Message]):
         self._view: Conversation | None = None
         self.compaction = None
         self.hidden = ()
+        self.masking = None
         self.tokens = 0
 
     def append(self, message: Message) -> Self:
@@ -88,23 +123,24 @@ class Conversation(AppendList[Message]):
             self._call_at.setdefault(call.id, self._length)
         longer._call_at = self._call_at
         longer._view = None if self._view is None else self._view.append(message)
-        longer.compaction, longer.hidden = self.compaction, self.hidden
-        longer.tokens = self.tokens
-        return longer
+        return longer._show_like(self)
 
     def _copy(self) -> Self:
         copy = type(self)(self)
         copy._view = self._view
-        copy.compaction, copy.hidden = self.compaction, self.hidden
-        copy.tokens = self.tokens
-        return copy
+        return copy._show_like(self)
+
+    def _show_like(self, other: Conversation) -> Self:
+        """This one, new, with the parts of another one's view and its number of tokens."""
+        self.compaction, self.hidden, self.masking = other.compaction, other.hidden, other.masking
+        self.tokens = other.tokens
+        return self
 
     def _copy_with_same_messages(self) -> Self:
         same = type(self).__new__(type(self))
         same._items, same._length, same._call_at = self._items, self._length, self._call_at
-        same._view, same.compaction, same.hidden = self._view, self.compaction, self.hidden
-        same.tokens = self.tokens
-        return same
+        same._view = self._view
+        return same._show_like(self)
 
     def with_tokens(self, tokens: int) -> Self:
         """The same messages, of which the model has read `tokens`. O(1)."""
@@ -120,10 +156,18 @@ class Conversation(AppendList[Message]):
         same._view = same._select_in_view()
         return same
 
+    def mask(self, masking: Masking) -> Self:
+        """The same messages, with old results left out; how many tokens that is, nobody knows."""
+        same = self._copy_with_same_messages()
+        same.masking = masking
+        same.tokens = 0
+        same._view = same._select_in_view()
+        return same
+
     @property
     def view(self) -> View:
         """Which messages are in view."""
-        return View(self._length, self.compaction, self.hidden)
+        return View(self._length, self.compaction, self.hidden, self.masking)
 
     def can_show(self, view: View) -> bool:
         """Whether there is such a view of these messages, with every call beside its results."""
@@ -133,6 +177,8 @@ class Conversation(AppendList[Message]):
             edges.append(view.compaction.through)
             if not 0 < view.compaction.through <= view.length:
                 return False
+        if view.masking is not None and not 0 < view.masking.through <= view.length:
+            return False
         return order == sorted(order) and all(map(self._is_whole_before, (*edges, view.length)))
 
     def _is_whole_before(self, index: int) -> bool:
@@ -145,7 +191,7 @@ class Conversation(AppendList[Message]):
         Costs time in proportion to the messages in view.
         """
         same = self._copy_with_same_messages()
-        same.compaction, same.hidden = view.compaction, view.hidden
+        same.compaction, same.hidden, same.masking = view.compaction, view.hidden, view.masking
         if view.length < self._length:
             *before, last = view.hidden or ((view.length, view.length),)
             if last[1] != view.length:  # else one goes back again from where one had gone back to
@@ -158,14 +204,21 @@ class Conversation(AppendList[Message]):
     def _select_in_view(self) -> Conversation | None:
         """The messages in view, as a conversation of their own; `None` if that is all of them."""
         compaction = self.compaction
-        if compaction is None and not self.hidden:
+        if compaction is None and not self.hidden and self.masking is None:
             return None
         through = 0 if compaction is None else compaction.through
         seen = self.list_summary_messages()
         for start, end in (*self.hidden, (self._length, self._length)):
-            seen.extend(self[through:start])
+            seen.extend(map(self._mask_message, range(through, start), self[through:start]))
             through = max(through, end)
         return Conversation(seen)
+
+    def _mask_message(self, index: int, message: Message) -> Message:
+        """The message, or what stands for the result that it is."""
+        masking = self.masking
+        if masking is None or index >= masking.through:
+            return message
+        return mask_result(message, masking)
 
     def list_summary_messages(self) -> list[Message]:
         """What stands for the messages before the cut: words of the person, then the summary.
@@ -183,6 +236,23 @@ class Conversation(AppendList[Message]):
             seen.append(replace(self[index], content=cut_middle_bytes(self[index].content, room)))
             room -= len(self[index].content.encode())
         return [*reversed(seen), Message.note(head + self.compaction.summary)]
+
+    def list_whole_results(self, end: int, size: int) -> list[tuple[int, int]]:
+        """The results before index `end` that are shown whole, newest first: index and size.
+
+        Those of more than `size` bytes. Costs time in proportion to the messages before the end.
+        """
+        begin = max(
+            0 if self.compaction is None else self.compaction.through,
+            0 if self.masking is None else self.masking.through,
+        )
+        return [
+            (index, length)
+            for index in range(end - 1, begin - 1, -1)
+            if self[index].role == "tool"
+            and (length := len(self[index].content.encode())) > size
+            and not any(start <= index < stop for start, stop in self.hidden)
+        ]
 
     @property
     def in_view(self) -> Conversation:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from treadle.core.approval import Decision, Question, Scope
-from treadle.core.conversation import View
+from treadle.core.conversation import Masking, View
 from treadle.core.llm import LlmError, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import Access, ApprovalBinding, Outcome, RiskLevel, ToolProgress
@@ -206,6 +206,13 @@ class Compacted(_Event, frozen=True, tag="compacted"):
     words: int = 0
 
 
+class ResultsMasked(_Event, frozen=True, tag="results_masked"):
+    """Room was made without a summary: from here on a line stands for each long old result."""
+
+    masking: Masking
+    at: str = ""
+
+
 class CompactionFailed(_Event, frozen=True, tag="compaction_failed"):
     """No summary could be written; everything stays in view."""
 
@@ -264,6 +271,7 @@ DurableEvent: TypeAlias = (
     | CompactionRequested
     | Compacted
     | CompactionFailed
+    | ResultsMasked
     | Rewound
     | RetryTimeoutFired
     | CancelRequested

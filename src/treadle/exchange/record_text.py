@@ -176,6 +176,9 @@ DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
         events.CompactionFailed: lambda entry, _: RecordText(
             "no summary was written", entry.error.text
         ),
+        events.ResultsMasked: lambda entry, _: RecordText(
+            f"old results among the first {entry.masking.through} messages are not shown any more"
+        ),
         events.Rewound: lambda entry, _: RecordText(f"gone back to version {entry.to}"),
         events.CancelRequested: lambda entry, _: RecordText("stopped", entry.reason),
         facts.InputQueued: lambda entry, _: RecordText("said meanwhile", entry.message.content),

@@ -365,10 +365,9 @@ class AgentBuilder:
             self._graph if self._graph != Graph() else None,
         )
         model = choose_model(self._config.models, self._task_type) or self._settings.model_name
-        limit = self._settings.context_tokens_max or llm.traits(model).context_tokens_max or 0
-        settings = replace(self._settings, approval=self._approval, context_tokens_max=limit)
+        settings = self._settings.with_limits(llm.traits(model).context_tokens_max)
         allowed = tuple(one for one in offered if one.name not in self._blacklist)
-        settings = replace(settings, tools=allowed)
+        settings = replace(settings, approval=self._approval, tools=allowed)
         writer = store.create(
             CREATOR,
             machine=TASK,

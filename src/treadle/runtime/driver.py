@@ -58,9 +58,8 @@ class Driver:
         config = recorded if config is None else config
         model, limit = get_model_name(machine, config), config.context_tokens_max
         if limit == recorded.context_tokens_max and model != get_model_name(machine, recorded):
-            limit = 0  # it is that of another model
-        limit = limit or provider.traits(model).context_tokens_max or 0
-        config = replace(config, context_tokens_max=limit)
+            config = replace(config, context_tokens_max=0)  # it is that of another model
+        config = config.with_limits(provider.traits(model).context_tokens_max)
         banned = machine.memory.blacklisted_tools if isinstance(machine, TaskMachine) else ()
         known = (*tools.definitions(), *self._parts.sub_agents.definitions)
         offered = tuple(one for one in known if one.name not in banned)

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle import outputs
-from treadle.core.events import Compacted, LlmEvent, PostToolsHookCompleted, ToolCompleted
+from treadle.core.events import (
+    Compacted,
+    LlmEvent,
+    PostToolsHookCompleted,
+    ResultsMasked,
+    ToolCompleted,
+)
 from treadle.core.llm import LlmResponse
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
@@ -32,6 +38,10 @@ def make_event_output(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -
     if isinstance(event, Compacted):
         return outputs.Notice(
             f"the model is shown a summary in place of the first {event.through} messages"
+        )
+    if isinstance(event, ResultsMasked):
+        return outputs.Notice(
+            f"the model is not shown old results among the first {event.masking.through} messages"
         )
     if isinstance(event, LlmEvent.Completed):
         return _make_answer_notice(event.response)

@@ -18,16 +18,19 @@ from treadle import outputs
 from treadle.core.actions import (
     AgentAction,
     ExecuteTools,
+    MaskResults,
     RunPostToolsHook,
     SendLlmRequest,
     Summarize,
 )
-from treadle.core.events import PostToolsHookCompleted, RetryTimeoutFired
+from treadle.core.conversation import Masking
+from treadle.core.events import PostToolsHookCompleted, ResultsMasked, RetryTimeoutFired
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import DiskError
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.inbox import StopRequest
 from treadle.runtime.parts import TurnParts
+from treadle.runtime.stored_outputs import find_output_reader
 from treadle.runtime.turn_end import TurnEnd
 from treadle.runtime.turn_timer import TurnTimer
 from treadle.thread.codec import Entry, Event
@@ -168,7 +171,9 @@ class TurnLoop:
         """Put the intent of what is due into the batch that is about to be committed."""
         while True:
             due = self._turn.due
-            if isinstance(due, RunPostToolsHook) and self._has_nothing_to_commit():
+            if isinstance(due, MaskResults):
+                self._turn.fold(self._make_masking(due))
+            elif isinstance(due, RunPostToolsHook) and self._has_nothing_to_commit():
                 self._turn.fold(PostToolsHookCompleted(False, at=self._journal.now()))
             elif isinstance(due, ExecuteTools):
                 self._turn.due = None
@@ -192,6 +197,11 @@ class TurnLoop:
             elif not self._scheduler.begin_calls():
                 break
         await self._end.keep_files_after_round()
+
+    def _make_masking(self, due: MaskResults) -> ResultsMasked:
+        """What leaves old results out; nothing has to be waited for."""
+        reader = find_output_reader(self._journal.machine.config)
+        return ResultsMasked(Masking(due.through, due.size, reader), self._journal.now())
 
     def _has_nothing_to_commit(self) -> bool:
         """Whether the hook would find nothing.

@@ -1,4 +1,4 @@
-"""The whole of a result that was cut, as its message names it: `read_file` with `output:CALL`.
+"""The whole of a result that was cut or masked, as the model reads of it: `output:CALL`.
 
 It is read from beside the thread and not by the tool, which knows files alone: so it is there in a
 sandbox too, in a task, in a fork, and for whoever goes on with the thread. `search_files` takes the
@@ -11,7 +11,7 @@ import json
 from typing import Any, Final
 
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Conversation
+from treadle.core.conversation import OUTPUT_PREFIX, Conversation
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import MissingBlobError, StoreError
@@ -20,9 +20,13 @@ from treadle.tool_failure import ToolFailure
 
 READ_TOOL: Final = "read_file"
 SEARCH_TOOL: Final = "search_files"
-OUTPUT_PREFIX: Final = "output:"
 NAME_COUNT_MAX: Final = 5
 """Outputs that are named to a model which asks for one that is not kept; the newest."""
+
+
+def find_output_reader(config: AgentConfig) -> str:
+    """The tool that gives the model an earlier result again; empty if it has none."""
+    return READ_TOOL if config.definition_of(READ_TOOL) is not None else ""
 
 
 def describe_output_location(
@@ -37,7 +41,7 @@ def describe_output_location(
         line: the line of the output at which it was cut, if it is known.
     """
     name = json.dumps(OUTPUT_PREFIX + call_id, ensure_ascii=False)
-    if config.definition_of(READ_TOOL) is not None:
+    if find_output_reader(config):
         start = "" if line is None else f", start_line={line}"
         how = f"{READ_TOOL}({name}{start}) goes on here"
         if config.definition_of(SEARCH_TOOL) is not None:
@@ -80,6 +84,8 @@ async def read_stored_output(
         arguments = _parse(call)
         data = writer.read_output(output_id)
         if data is None:
+            data = _find_unseen_result(conversation, output_id)
+        if data is None:
             raise ToolFailure(ToolErrorKind.NOT_FOUND, _explain_absence(conversation, output_id))
         if call.tool_name == SEARCH_TOOL:
             found = await search_output(data, arguments["path"], arguments["pattern"])
@@ -96,6 +102,17 @@ async def read_stored_output(
     except StoreError as refused:
         error = ToolError(ToolErrorKind.IO, refused.message)
     return ToolExecutionOutcome.Error(call.id, error)
+
+
+def _find_unseen_result(conversation: Conversation, call_id: str) -> bytes | None:
+    """A result that was short enough to stand in its message, which the model is not shown now."""
+
+    def find(messages: Conversation) -> str | None:
+        found = (one.content for one in messages if one.tool_call_id == call_id)
+        return next(found, None)
+
+    text = find(conversation)
+    return None if text is None or find(conversation.in_view) == text else text.encode()
 
 
 _ALL_THERE_IS: Final = "what its own result shows is all there is; if more is needed, run it again"

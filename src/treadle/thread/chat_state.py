@@ -125,8 +125,9 @@ def _restore_round(
 
 def snapshot_conversation(conversation: Conversation) -> ConversationSnapshot:
     """The conversation as data. Costs time in proportion to it."""
+    view = conversation.view
     return ConversationSnapshot(
-        tuple(conversation), conversation.compaction, conversation.tokens, conversation.hidden
+        tuple(conversation), view.compaction, conversation.tokens, view.hidden, view.masking
     )
 
 
@@ -137,8 +138,8 @@ def restore_conversation(snapshot: ConversationSnapshot) -> Conversation:
         UnknownEntryError: a summary of more messages than there are, or a view of them.
     """
     conversation = Conversation(snapshot.messages)
-    if snapshot.compaction is not None or snapshot.hidden:
-        view = View(len(conversation), snapshot.compaction, snapshot.hidden)
+    view = View(len(conversation), snapshot.compaction, snapshot.hidden, snapshot.masking)
+    if view != View(len(conversation)):
         if not conversation.can_show(view):
             raise UnknownEntryError("a snapshot holds a view of messages that are not there")
         conversation = conversation.rewind(view)

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from treadle.core.approval import Question
 from treadle.core.chat.states import CompactionCause, ErrorOrigin
-from treadle.core.conversation import Compaction
+from treadle.core.conversation import Compaction, Masking
 from treadle.core.llm import LlmError, Usage
 from treadle.core.messages import Message
 from treadle.core.tools import CompletedToolInfo, Status
@@ -19,13 +19,15 @@ class ConversationSnapshot(Struct, frozen=True, omit_defaults=True):
     """All messages, oldest first.
 
     `compaction` is what a model is shown in place of the first of them, `hidden` the spans that a
-    rewind took out of its view, `tokens` how much of its context it had used when it last answered.
+    rewind took out of its view, `masking` says which results it is not shown, `tokens` how much of
+    its context it had used when it last answered.
     """
 
     messages: tuple[Message, ...]
     compaction: Compaction | None = None
     tokens: int = 0
     hidden: tuple[tuple[int, int], ...] = ()
+    masking: Masking | None = None
 
 
 class PendingToolCall(Struct, frozen=True):

@@ -264,6 +264,7 @@ TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = Ma
         events.CompactionRequested: lambda entry: [(SearchTextKind.NOTE, entry.focus)],
         events.Compacted: lambda entry: [(SearchTextKind.ANSWER, entry.summary)],
         events.CompactionFailed: lambda entry: [(SearchTextKind.OTHER, entry.error.text)],
+        events.ResultsMasked: _list_no_texts,
         events.Rewound: _list_rewind_texts,
         events.RetryTimeoutFired: _list_no_texts,
         events.CancelRequested: lambda entry: [

@@ -123,15 +123,17 @@ async def rewind_thread(
             notify(note)
         fold = loaded.fold if writer is None else writer.fold
         rest = _find_target(store, fold, request)
-        now, then = (
-            _list_visible_messages(fold.conversation.view),
-            _list_visible_messages(rest.view),
-        )
+        view = fold.conversation.view
+        now, then = _list_visible_messages(view), _list_visible_messages(rest.view)
         undo = await _plan_undo(store, fold, rest, request) if request.wants_files else None
         if undo is not None and not (request.force or request.dry_run):
             _refuse_gap(undo.gap)
             _refuse_conflicts(undo.plan, thread_id)
-        shows_the_same = (now, fold.conversation.compaction) == (then, rest.view.compaction)
+        shows_the_same = (now, view.compaction, view.masking) == (
+            then,
+            rest.view.compaction,
+            rest.view.masking,
+        )
         if shows_the_same and fold.is_idle and not (undo and undo.plan.changes):
             raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
         if not fold.is_idle:
@@ -193,7 +195,7 @@ def _find_rest_before_last_turn(found: list[Rest]) -> Rest | None:
 
 
 def _list_visible_messages(view: View) -> frozenset[int]:
-    """The messages, by number from 0, that a model is shown word by word."""
+    """The messages, by number from 0, that no summary stands for."""
     hidden = {at for start, end in view.hidden for at in range(start, end)}
     first = 0 if view.compaction is None else view.compaction.through
     return frozenset(range(first, view.length)) - hidden

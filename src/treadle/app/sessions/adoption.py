@@ -98,6 +98,7 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
         reasoning=settings.reasoning,
         approval=approval.policy,
         context_tokens_max=machine.config.context_tokens_max,
+        compact_at_tokens=settings.compact_at,
     )
 
 

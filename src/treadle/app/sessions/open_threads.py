@@ -149,9 +149,8 @@ def begin_task(
 
 def _make_configuration(parts: DriverParts, config: RequestSettings) -> Configured:
     """What the driver would record before the first request: so it need not."""
-    limit = config.context_tokens_max or parts.provider.traits(config.model_name).context_tokens_max
-    offered = tuple(parts.tools.definitions())
-    config = replace(config, tools=offered, context_tokens_max=limit or 0)
+    config = config.with_limits(parts.provider.traits(config.model_name).context_tokens_max)
+    config = replace(config, tools=tuple(parts.tools.definitions()))
     return Configured(config, parts.provider.name)
 
 

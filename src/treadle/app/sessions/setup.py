@@ -274,6 +274,8 @@ class Setup(Struct, frozen=True):
             config = replace(config, system_prompt=self.make_system_prompt(folder))
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
+        if thread is None or self._is_set("compact_at"):
+            config = replace(config, compact_at_tokens=settings.compact_at)
         if thread is None or self._is_set("temperature"):
             config = replace(config, temperature=settings.temperature)
         if thread is None or self._is_set("reasoning"):

@@ -33,7 +33,11 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.chat.table import Guard
-from treadle.core.compaction import find_cut_at_end, find_cut_before_request
+from treadle.core.compaction import (
+    find_cut_at_end,
+    find_cut_before_request,
+    find_mask_end,
+)
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import (
@@ -47,6 +51,7 @@ from treadle.core.events import (
     CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
+    ResultsMasked,
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
@@ -162,7 +167,7 @@ def _append_response(config: AgentConfig, state: CallingLlm, event: LlmEvent.Com
     if message is not response.message:
         response = replace(response, message=message)
     conversation = state.conversation.append(message)
-    if usage is not None and config.context_tokens_max:
+    if usage is not None and config.counts_context:
         conversation = conversation.with_tokens(usage.input_tokens + usage.output_tokens)
     return Move(None, ProcessingLlmResponse(conversation, response))
 
@@ -188,7 +193,8 @@ def _handle_llm_error(config: AgentConfig, state: CallingLlm, event: LlmEvent.Er
         return Move(Guard.RETRIES_LEFT, failure)
     is_too_long = error.kind is LlmErrorKind.CONTEXT_TOO_LONG
     if is_too_long and (through := find_cut_before_request(conversation)) > 0:
-        return Move(Guard.TOO_LONG, Compacting(conversation, through, CompactionCause.TOO_LONG))
+        guard = Guard.TOO_LONG_BY_RESULTS if find_mask_end(conversation) else Guard.TOO_LONG
+        return Move(guard, Compacting(conversation, through, CompactionCause.TOO_LONG))
     return Move(Guard.GIVE_UP, WaitingForUserInput(conversation))
 
 
@@ -289,7 +295,8 @@ def _make_room(config: AgentConfig, state: CallingLlm, _: AgentEvent) -> Move | 
     through = find_cut_before_request(conversation)
     if through <= 0:
         return None
-    return Move(Guard.NEAR_LIMIT, Compacting(conversation, through, CompactionCause.NEAR_LIMIT))
+    guard = Guard.NEAR_LIMIT_BY_RESULTS if find_mask_end(conversation) else Guard.NEAR_LIMIT
+    return Move(guard, Compacting(conversation, through, CompactionCause.NEAR_LIMIT))
 
 
 def _compact(_: AgentConfig, state: Compacting, event: Compacted) -> Move | None:
@@ -300,6 +307,14 @@ def _compact(_: AgentConfig, state: Compacting, event: Compacted) -> Move | None
     if state.cause is CompactionCause.REQUESTED:
         return Move(Guard.FITS_AND_WAITS, WaitingForUserInput(conversation))
     return Move(Guard.FITS_AND_GOES_ON, CallingLlm(conversation))
+
+
+def _mask_results(_: AgentConfig, state: Compacting, event: ResultsMasked) -> Move | None:
+    """The last round stays: the model has not read it. A person who asks wants a summary."""
+    is_asked = state.cause is CompactionCause.REQUESTED
+    if is_asked or not 0 < event.masking.through <= state.through:
+        return None
+    return Move(Guard.BEFORE_CUT, CallingLlm(state.conversation.mask(event.masking)))
 
 
 def _give_up_compaction(_: AgentConfig, state: Compacting, __: CompactionFailed) -> Move:
@@ -338,6 +353,7 @@ CHAT_HANDLERS: Final[Mapping[tuple[type, type | None], ChatHandler]] = MappingPr
         (Error, RetryTimeoutFired): _retry_request,
         (Error, CancelRequested): _cancel_other_work,
         (Compacting, Compacted): _compact,
+        (Compacting, ResultsMasked): _mask_results,
         (Compacting, CompactionFailed): _give_up_compaction,
         (Compacting, CancelRequested): _cancel_other_work,
         **{(state, ShutdownRequested): _shut_down for state in STATES},

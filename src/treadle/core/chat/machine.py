@@ -23,6 +23,7 @@ from treadle.core.actions import (
     DisplayError,
     DisplayMessage,
     ExecuteTools,
+    MaskResults,
     RequestApproval,
     RunPostToolsHook,
     SendLlmRequest,
@@ -46,7 +47,12 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
-from treadle.core.compaction import build_summary_request, compute_user_text_size
+from treadle.core.compaction import (
+    RESULT_SIZE_MAX,
+    build_summary_request,
+    compute_user_text_size,
+    find_mask_end,
+)
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.events import AgentEvent, ApprovalDecided, CompactionRequested, name_of
@@ -265,6 +271,20 @@ def _make_summarize_action(config: AgentConfig, state: Compacting, _: object) ->
     return Summarize(request, state.through, words)
 
 
+def _make_mask_action(_: AgentConfig, state: Compacting, __: object) -> MaskResults:
+    return MaskResults(find_mask_end(state.conversation), RESULT_SIZE_MAX)
+
+
+def _make_compaction_action(
+    config: AgentConfig, state: Compacting, event: object
+) -> MaskResults | Summarize:
+    """What makes room: as the row says that led here."""
+    is_asked = state.cause is CompactionCause.REQUESTED
+    if not is_asked and find_mask_end(state.conversation):
+        return _make_mask_action(config, state, event)
+    return _make_summarize_action(config, state, event)
+
+
 def _make_error_action(_: AgentConfig, __: AgentState, event: Any) -> DisplayError:
     if isinstance(event, CompactionRequested):
         return DisplayError("there is nothing to compact")
@@ -289,6 +309,7 @@ _ACTION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
     Shutdown: _make_shutdown_action,
     RequestApproval: _make_approval_action,
     Summarize: _make_summarize_action,
+    MaskResults: _make_mask_action,
 }
 
 _OBLIGATION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
@@ -297,7 +318,7 @@ _OBLIGATION_FUNCTIONS: Final[Mapping[type, _ActionFunction]] = {
     PostToolsHook: _make_hook_action,
     ShuttingDown: _make_shutdown_action,
     WaitingForApproval: _make_approval_action,
-    Compacting: _make_summarize_action,
+    Compacting: _make_compaction_action,
 }
 
 

@@ -92,7 +92,10 @@ class WaitingForApproval(Struct, frozen=True):
 
 
 class Compacting(Struct, frozen=True):
-    """A summary of the first `through` messages is being written; `focus` is a person's wish."""
+    """Room is made among the first `through` messages; `focus` is a person's wish.
+
+    A summary of them is being written, or old results among them are about to be left out.
+    """
 
     conversation: Conversation
     through: int

@@ -38,6 +38,7 @@ from treadle.core.actions import (
     DisplayError,
     DisplayMessage,
     ExecuteTools,
+    MaskResults,
     RefuseCall,
     RequestApproval,
     RunPostToolsHook,
@@ -71,6 +72,7 @@ from treadle.core.events import (
     CompactionRequested,
     LlmEvent,
     PostToolsHookCompleted,
+    ResultsMasked,
     RetryTimeoutFired,
     Rewound,
     ShutdownRequested,
@@ -111,10 +113,13 @@ class Guard(Enum):
     COMPACTABLE = "something to compact"
     NOTHING_TO_COMPACT = "nothing to compact"
     NEAR_LIMIT = "near the limit, something to compact"
+    NEAR_LIMIT_BY_RESULTS = "near the limit, half of it old results"
     TOO_LONG = "too long, something to compact"
+    TOO_LONG_BY_RESULTS = "too long, half of it old results"
     IN_THE_PAST = "a view of what was said"
     FITS_AND_WAITS = "the summary awaited, a person asked for it"
     FITS_AND_GOES_ON = "the summary awaited, a request needs it"
+    BEFORE_CUT = "before the cut, a request needs it"
     CAN_GO_ON = "it was to make room early"
     CANNOT_GO_ON = "a person or a request that did not fit needs it"
 
@@ -187,6 +192,9 @@ TRANSITIONS: Final[tuple[Row, ...]] = (
     Row(Compacting, CompactionFailed, Guard.CAN_GO_ON, CallingLlm, SendLlmRequest),
     Row(Compacting, CompactionFailed, Guard.CANNOT_GO_ON, WaitingForUserInput, DisplayError),
     Row(CallingLlm, Steered, Guard.BY_USER, CallingLlm, SendLlmRequest),
+    Row(CallingLlm, None, Guard.NEAR_LIMIT_BY_RESULTS, Compacting, MaskResults),
+    Row(*_ON_LLM_ERROR, Guard.TOO_LONG_BY_RESULTS, Compacting, MaskResults),
+    Row(Compacting, ResultsMasked, Guard.BEFORE_CUT, CallingLlm, SendLlmRequest),
 )
 # fmt: on
 

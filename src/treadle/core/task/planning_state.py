@@ -128,7 +128,7 @@ def _judge_response(
         usage = estimate_request_usage(build_request(memory, context.settings), response.message)
     else:
         usage = response.usage
-        if context.settings.context_tokens_max:  # else nothing is there to compare it with
+        if context.settings.counts_context:  # else nothing is there to compare it with
             transcript = transcript.with_tokens(usage.total_tokens)
     message = normalize_assistant_message(response.message, transcript)
     calls, reported = extract_confidences(message.tool_calls, memory, context.settings)
