@@ -359,7 +359,7 @@ class AgentBuilder:
             store.now(),
             self._task_type,
             self._system_prompt,
-            self._config,
+            self._config.with_digest(),
             budget,
             tuple(sorted(self._blacklist)),
             self._graph if self._graph != Graph() else None,

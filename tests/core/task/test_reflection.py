@@ -15,10 +15,10 @@ from treadle.core.budget import TokenBudget
 from treadle.core.conversation import SUMMARY_HEAD
 from treadle.core.events import Compacted, CompactionFailed
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
+from treadle.core.task.digest import LINE_DIGEST_LENGTH_MAX, make_line_digest
 from treadle.core.task.events import TimeRanOut
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import SUMMARY, HistoryEntry
-from treadle.core.task.reflecting_state import DIGEST_LENGTH_MAX, make_digest
 
 
 def worked(steps: int, **rest: object) -> TaskMachine:
@@ -71,13 +71,13 @@ def test_an_earlier_digest_is_kept_in_the_next_one() -> None:
     ]
 
 
-def test_a_digest_is_bounded_and_counts_what_it_leaves_out() -> None:
+def test_a_digest_of_lines_is_bounded_and_counts_what_it_leaves_out() -> None:
     text = ""
     for number in range(1, 201):
         entry = HistoryEntry(number, call(), f"SUCCESS: {'long ' * 100}", True)
         earlier = HistoryEntry(number - 1, call("", SUMMARY), text, True)
-        text = make_digest([earlier, entry] if text else [entry])
-        assert len(text) <= DIGEST_LENGTH_MAX
+        text = make_line_digest([earlier, entry] if text else [entry])
+        assert len(text) <= LINE_DIGEST_LENGTH_MAX
     head, *lines = text.splitlines()
     assert head == f"... {200 - len(lines)} earlier calls"
     assert lines[-1].startswith("step 200: ")
@@ -86,7 +86,7 @@ def test_a_digest_is_bounded_and_counts_what_it_leaves_out() -> None:
 
 def test_a_line_of_a_digest_is_one_line_however_the_result_looked() -> None:
     entry = HistoryEntry(3, call("a", "look", '{"x":\n"1"}'), "SUCCESS: one\n... 7\ttwo", True)
-    assert make_digest([entry]) == 'step 3: look {"x": "1"} -> SUCCESS: one ... 7 two'
+    assert make_line_digest([entry]) == 'step 3: look {"x": "1"} -> SUCCESS: one ... 7 two'
 
 
 def test_the_interval_says_how_much_stays() -> None:

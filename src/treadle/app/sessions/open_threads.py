@@ -120,7 +120,7 @@ def begin_task(
             # Short answers are good ones on a command line; an empty one is none.
             min_answer_length=1,
             output_schema=task.schema,
-        ),
+        ).with_digest(),
         task.budget,
     )
     writer = setup.store.create(

@@ -6,10 +6,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.messages import ToolCall
+
+DIGEST_TOKENS_MAX: Final = 4_000
+"""Of the digest of a new task; at most an eighth of what its model reads."""
 
 
 class AgentConfig(Struct, frozen=True, omit_defaults=True):
@@ -18,7 +22,9 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     `max_steps` bounds the planning steps: each is one request to a model. `max_retries` is how many
     answers of low confidence are sent back, `confidence_threshold` (0.0 to 1.0) what counts as low.
     Every `reflect_every_n_steps` steps older history becomes a digest (0: never), written by a
-    model if `model_written_reflection`. A final answer needs `min_answer_length` characters.
+    model if `model_written_reflection`. It has `digest_tokens_max` tokens at most; 0 is a line of
+    200 characters for each result, as tasks of earlier versions have it. A final answer needs
+    `min_answer_length` characters.
     Without `parallel_tools` the calls of one answer run one after another. `models` are names of
     models by kind of task. `output_schema` is a JSON schema that the answer must fit.
     With `self_reported_confidence` the model is asked how sure it is of each call.
@@ -37,6 +43,11 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     self_reported_confidence: bool = False
     history_style: Literal["native", "text"] = "native"
     model_written_reflection: bool = False
+    digest_tokens_max: int = 0
+
+    def with_digest(self) -> AgentConfig:
+        """The same for a new task, whose digest has its size if none is set."""
+        return replace(self, digest_tokens_max=self.digest_tokens_max or DIGEST_TOKENS_MAX)
 
 
 class CustomState(Struct, frozen=True, omit_defaults=True):

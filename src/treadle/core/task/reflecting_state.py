@@ -1,7 +1,7 @@
 """Reflecting: older history becomes a digest, so that requests stay short. Nothing is lost.
 
-The newest entries stay word for word. The digest is made of the entries themselves, a line for each
-call, or written by a model where that was asked for. The task stands in it, because the message
+The newest entries stay word for word. The digest is made of the messages themselves (`digest.py`),
+or written by a model where that was asked for. The task stands in it, because the message
 that gave it is then out of view. The messages themselves stay in the transcript.
 """
 
@@ -13,10 +13,13 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from treadle.core.actions import WAIT, AgentAction, Summarize
+from treadle.core.budget import CHARACTERS_PER_TOKEN
 from treadle.core.compaction import build_summary_request
+from treadle.core.config import AgentConfig
 from treadle.core.conversation import Compaction, Conversation
 from treadle.core.events import Compacted, CompactionFailed
 from treadle.core.messages import ToolCall
+from treadle.core.task.digest import make_digest, make_line_digest
 from treadle.core.task.events import TimeRanOut
 from treadle.core.task.handler import (
     Handler,
@@ -33,13 +36,6 @@ _STATE: Final = State.REFLECTING
 
 STEPS_KEPT: Final = 5
 """How many steps stay word for word where `reflect_every_n_steps` does not say it."""
-ARGUMENTS_LENGTH_MAX: Final = 120
-OBSERVATION_LENGTH_MAX: Final = 200
-DIGEST_LENGTH_MAX: Final = 8000
-"""Characters of the whole digest; beyond, the oldest lines are only counted."""
-
-_HEAD: Final = "... "
-_TAIL: Final = " earlier calls"
 
 _HistoryCut: TypeAlias = tuple[Sequence[HistoryEntry], Sequence[HistoryEntry], int]
 """The entries that are old, those that stay, and how many messages go out of view."""
@@ -56,7 +52,8 @@ def enter_state(memory: AgentMemory, context: HandlerContext) -> StateResult:
             # History stays; the next planning step ends the run.
             return memory.log(_STATE, "COMPRESS_FAILED", stopped.error or ""), Event.REFLECT_DONE
         return memory, make_obligation(memory, context)
-    return _compress_history(memory, cut, make_digest(cut[0])), Event.REFLECT_DONE
+    digest = _make_digest(memory, cut, context.settings)
+    return _compress_history(memory, cut, digest), Event.REFLECT_DONE
 
 
 def make_obligation(memory: AgentMemory, context: HandlerContext) -> AgentAction:
@@ -128,41 +125,13 @@ def _compress_history(memory: AgentMemory, cut: _HistoryCut, text: str) -> Agent
     return memory.log(_STATE, "COMPRESS_DONE", f"{len(old)} entries; {len(kept)} stay as they are")
 
 
-def make_digest(entries: Sequence[HistoryEntry]) -> str:
-    """A line for each entry, those of an earlier digest kept; bounded, the newest lines stay."""
-    count, lines = 0, list[str]()
-    for entry in entries:
-        if entry.tool.tool_name != SUMMARY:
-            lines.append(_format_entry(entry))
-            continue
-        earlier = entry.observation.split("\n")
-        first = earlier[0].removeprefix(_HEAD).removesuffix(_TAIL)
-        if earlier[0] == f"{_HEAD}{first}{_TAIL}" and first.isdecimal():
-            count += int(first)
-            del earlier[0]
-        lines += earlier
-    room = DIGEST_LENGTH_MAX - len(f"{_HEAD}{count + len(lines)}{_TAIL}")
-    kept = 0
-    for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        kept += 1
-    count += len(lines) - kept
-    head = [f"{_HEAD}{count}{_TAIL}"] if count else []
-    return "\n".join([*head, *lines[len(lines) - kept :]])
-
-
-def _format_entry(entry: HistoryEntry) -> str:
-    arguments = _shorten_line(entry.tool.arguments_json, ARGUMENTS_LENGTH_MAX)
-    observation = _shorten_line(entry.observation, OBSERVATION_LENGTH_MAX)
-    return f"step {entry.step}: {entry.tool.tool_name} {arguments} -> {observation}"
-
-
-def _shorten_line(text: str, length_max: int) -> str:
-    line = " ".join(text[: 4 * length_max].split())
-    is_whole = len(line) <= length_max and len(text) <= 4 * length_max
-    return line if is_whole else line[:length_max].rstrip() + "…"
+def _make_digest(memory: AgentMemory, cut: _HistoryCut, settings: AgentConfig) -> str:
+    old, _, through = cut
+    tokens = memory.config.digest_tokens_max
+    if not tokens:
+        return make_line_digest(old)
+    tokens = min(filter(None, (tokens, settings.context_tokens_max // 8)))
+    return make_digest(memory.transcript[:through], tokens * CHARACTERS_PER_TOKEN)
 
 
 REFLECTING: Final = Handler(enter_state, handle_event, make_obligation)
