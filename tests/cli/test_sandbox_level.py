@@ -105,3 +105,30 @@ def test_in_a_home_folder_nothing_hidden_comes_out_and_nothing_is_changed_unaske
     kept = subprocess.run(objects, cwd=repository, env=environment, capture_output=True, check=True)
     assert b"canary" not in kept.stdout
     assert (repository / "plain.txt").exists() == (mode != "plan")
+
+
+FETCHES = """
+[[replies]]
+calls = [{ tool = "web_fetch", arguments = { url = "https://docs.example.com/" } }]
+[[replies]]
+text = "Done."
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--network", "off"), "Tool not found: web_fetch"),
+        ((), "no page may be fetched here: the network is off"),  # nobody can be asked
+    ],
+)
+def test_without_a_network_no_page_is_fetched_and_the_run_goes_on(
+    treadle: Run, script: Script, repository: Path, flags: tuple[str, ...], told: str
+) -> None:
+    model = script(FETCHES)
+    done = treadle("run", "go", "-m", model, "--approval-mode", "auto", *flags)
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
+    (line,) = json.loads(treadle("list", "--json").stdout)
+    assert told in treadle("show", line["id"]).stdout
+    recorded = treadle("export", line["id"], "--format", "jsonl").stdout
+    assert ('"name":"web_fetch"' in recorded) is not bool(flags)

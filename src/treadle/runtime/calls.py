@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
+from urllib.parse import unquote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -171,13 +172,16 @@ def _is_outcome(value: object) -> bool:
     return isinstance(value, ToolExecutionOutcome.Error) and isinstance(value.error, ToolError)
 
 
-def find_redaction_refusal(call: ToolCall) -> Outcome | None:
+def find_redaction_refusal(call: ToolCall, redact: Callable[[str], str] = str) -> Outcome | None:
     """Why a call that changes things must not run, if its arguments are not what was meant.
 
     A secret in them was replaced before they were stored, or the model repeats a mark it has read:
-    running it would write the mark over the secret.
+    running it would write the mark over the secret. With `redact` a secret counts too that is
+    written with percent signs for some of its letters: who is asked over the network reads it.
     """
-    if REDACTION_PREFIX not in call.arguments_json:
+    given = call.arguments_json
+    read = redact(unquote(given)) if "%" in given else ""
+    if REDACTION_PREFIX not in given and REDACTION_PREFIX not in read:
         return None
     return _make_error(call, ToolErrorKind.INVALID_ARGUMENTS, _REDACTED_ARGUMENTS)
 

@@ -101,8 +101,9 @@ class HandlerTools:
         action = None if decision is None else decision.make_action(call.id)
         if isinstance(action, RefuseCall):
             return action.outcome
-        reads = self._settings.access_of(call, scope or NO_SCOPE) is Access.READ
-        return None if reads else find_redaction_refusal(call)
+        access = self._settings.access_of(call, scope or NO_SCOPE)
+        redact = self._redact if access is Access.NETWORK else str
+        return None if access is Access.READ else find_redaction_refusal(call, redact)
 
 
 class HandlerLlm:

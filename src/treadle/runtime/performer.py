@@ -6,6 +6,7 @@ import io
 import random
 from collections.abc import Awaitable, Callable
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from treadle import outputs
@@ -25,7 +26,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.repeated_calls import add_repeat_note
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
-from treadle.core.tools import CompletedToolInfo, EffectClass, ToolProgress
+from treadle.core.tools import Access, CompletedToolInfo, EffectClass, ToolProgress
 from treadle.errors import StoreError
 from treadle.runtime.calls import (
     StoredOutput,
@@ -179,8 +180,11 @@ class Performer:
         key = f"{self._journal.writer.thread_id}:{call.id}"
         limit_s = self._config.tool_timeout_s
         status = next((one for its, one in self._journal.machine.round if its.id == call.id), None)
+        is_outward = getattr(status, "access", UNSET) is Access.NETWORK
         reads = status is not None and find_effect(status, self._config) is EffectClass.READ
-        refused = None if reads else find_redaction_refusal(call)
+        refused = None
+        if is_outward or not reads:
+            refused = find_redaction_refusal(call, self._redact if is_outward else str)
         if (wanted := find_requested_output(self._config, call)) is not None:
             said = self._journal.machine.conversation
             outcome = await read_stored_output(self._journal.writer, said, call, wanted)

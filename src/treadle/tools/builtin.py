@@ -8,9 +8,10 @@ from treadle.tools.list_files import list_files
 from treadle.tools.read_file import read_file
 from treadle.tools.registry import AnyTool
 from treadle.tools.search_files import search_files
+from treadle.tools.web_fetch import web_fetch
 from treadle.tools.write_file import write_file
 
 
 def builtin_tools() -> tuple[AnyTool, ...]:
     """All of them, in the order in which models are told of them; they need a workspace."""
-    return (read_file, list_files, search_files, edit_file, write_file, bash)
+    return (read_file, list_files, search_files, edit_file, write_file, bash, web_fetch)

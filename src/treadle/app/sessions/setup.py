@@ -59,6 +59,8 @@ died while it ran: find out whether it happened before you repeat it."""
 
 FILE_WRITERS: Final = frozenset({"edit_file", "write_file"})
 """The tools that change files without a command; no sandbox holds them."""
+NETWORK_READERS: Final = frozenset({"web_fetch"})
+"""The tools that are for nothing but the network; not offered to who has turned that off."""
 READ_ONLY_NOTICE: Final = (
     "sandbox read-only: the agent can run commands, which leave nothing, but not change files"
 )
@@ -185,6 +187,8 @@ class Setup(Struct, frozen=True):
             tools = tools.without(FILE_WRITERS)
             if not approval.only_reads:
                 self.notices.append(READ_ONLY_NOTICE)
+        if (self.choice.network or self.loaded.settings.network) == "off":
+            tools = tools.without(NETWORK_READERS)
         if approval.notice:
             self.notices.append(approval.notice)
         is_hooked = self.hooks.has("before_tool", "after_tool")
