@@ -18,7 +18,9 @@ from msgspec import Struct
 
 import warm_process
 from cli.conftest import TIMEOUT_S
+from models.anthropic_streams import STREAMS as ANTHROPIC_STREAMS
 from models.loopback import Answer, Loopback, refusal, stream
+from models.openai_responses_streams import STREAMS as OPENAI_STREAMS
 from models.speakers import KEYS, SPEAK
 
 KEY = "sk-test-0123456789-abcdefghij"
@@ -182,6 +184,47 @@ async def test_a_resumed_thread_sends_the_same_bytes_again_and_then_more(
     assert len(three) > len(two)
     assert b"Answer in one word." in one[1]
     assert_balanced(provider, server.requests[2].body)
+
+
+@pytest.mark.parametrize("provider", KEYS)
+async def test_what_a_provider_searched_for_is_told_and_goes_back_as_it_came(
+    shell: Shell, provider: str
+) -> None:
+    found = {"anthropic": ANTHROPIC_STREAMS, "openai": OPENAI_STREAMS}[provider]["search"]
+    answers = stream(found), said(provider, "More."), said(provider, "And more.")
+    async with Loopback(*answers) as server:
+        key = key_of(provider, server)
+        done = await shell("-p", "look", TREADLE_WEB_SEARCH="true", **key)
+        await shell("-c", "-p", "again", TREADLE_WEB_SEARCH="true", **key)
+        await shell("-c", "-p", "without", **key)
+    query = {"anthropic": "colour of grass", "openai": "weather"}[provider]
+    line = f'the provider searched the web for "{query}"'
+    assert line in done.stderr
+    assert "1 web search" in done.stderr
+    (thread,) = json.loads((await shell("list", "--json")).stdout)
+    assert line in (await shell("show", thread["id"])).stdout
+    assert line in (await shell("export", thread["id"], "--format", "markdown")).stdout
+    one, two, three = server.requests
+    assert [b'"web_search' in seen.body for seen in (one, two)] == [True, True]
+    assert two.body.count(query.encode()) == 1
+    before, after = prefix(provider, one.body), prefix(provider, two.body)
+    assert after[: len(before)] == before
+    assert b"web_search" not in bytes(prefix(provider, three.body)[0])
+
+
+async def test_who_cannot_search_says_so(shell: Shell, environment: dict[str, str]) -> None:
+    config = Path(environment["TREADLE_HOME"]) / "config" / "config.toml"
+    config.parent.mkdir(parents=True)
+    async with Loopback(stream(SPEAK["openai-chat"]("Words."))) as server:
+        config.write_text(
+            'web_search = true\n[models]\ndefault = "mine:m"\n[providers.mine]\n'
+            f'api = "openai-chat"\nbase_url = "{server.url}/v1"\nneeds_key = false\n'
+            '[model_traits."mine:m"]\ncontext_tokens_max = 9000\n'
+        )
+        done = await shell("-p", "hello")
+    assert (done.code, done.stdout) == (0, "Words.\n"), done.stderr
+    assert "web_search is set, but mine:m cannot be asked to search the web" in done.stderr
+    assert b"web_search" not in server.requests[0].body
 
 
 @pytest.mark.parametrize("provider", KEYS)

@@ -93,6 +93,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "compact_at": f"`{settings.compact_at}`",
         "temperature": "the provider's own",
         "reasoning": f'`"{settings.reasoning}"`',
+        "web_search": "`false`",
         "local_only": "`false`",
         "sync": f'`"{settings.sync}"`',
         "sandbox": f'`"{settings.sandbox}"`',
@@ -100,6 +101,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "read": f'`"{settings.read}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
+    assert settings.web_search is False
 
 
 def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> None:

@@ -73,6 +73,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_COMPACT_AT": "10000",
         "TREADLE_TEMPERATURE": "0.5",
         "TREADLE_REASONING": "off",
+        "TREADLE_WEB_SEARCH": "1",
         "TREADLE_LOCAL_ONLY": "True",
         "TREADLE_SYNC": "manual",
         "TREADLE_SANDBOX": "off",
@@ -95,6 +96,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         network="on",
         read="ask",
         compact_at=10_000,
+        web_search=True,
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

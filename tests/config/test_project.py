@@ -211,6 +211,7 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
     [
         ('approval_mode = "auto"\n', 1, 'may not set approval_mode = "auto"'),
         ("\nlocal_only = false\n", 2, "may not set local_only = false"),
+        ("web_search = true\n", 1, "may not set web_search = true"),
         ("auto_commit = true\n", 1, "may not set auto_commit = true"),
         ('sandbox = "read-only"\n', 1, "may not set sandbox"),
         ('network = "off"\n', 1, "may not set network"),

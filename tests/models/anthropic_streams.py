@@ -98,6 +98,20 @@ CITATION: Final = {
     "start_char_index": 0,
     "end_char_index": 19,
 }
+FOUND: Final = {
+    "type": "web_search_result",
+    "url": "https://example.org/grass",
+    "title": "Grass",
+    "encrypted_content": "EqgfCioIARgBIiQ3YTAwMjY1Mi1mZjM5LTQ1NGUtODgxNC1kNjNjNTk1ZWI3Y",
+    "page_age": "April 30, 2026",
+}
+CITED: Final = {
+    "type": "web_search_result_location",
+    "url": "https://example.org/grass",
+    "title": "Grass",
+    "encrypted_index": "Eo8BCioIAhgBIiQyYjQ0OWJmZi1lNm",
+    "cited_text": "Grass is green.",
+}
 REFUSED: Final = {
     "type": "refusal",
     "category": "cyber",
@@ -189,6 +203,37 @@ STREAMS: Final[dict[str, bytes]] = {
         delta(0, "citations_delta", citation=CITATION),
         closes(0),
         *stop(),
+    ),
+    "search": sse(
+        start(),
+        *text(0, "I will look."),
+        opens(
+            1,
+            type="server_tool_use",
+            id="srvtoolu_01",
+            name="web_search",
+            input={},
+            caller={"type": "direct"},
+        ),
+        delta(1, "input_json_delta", partial_json='{"query": "colour'),
+        delta(1, "input_json_delta", partial_json=' of grass"}'),
+        closes(1),
+        opens(
+            2,
+            type="web_search_tool_result",
+            tool_use_id="srvtoolu_01",
+            content=[FOUND],
+            caller={"type": "direct"},
+        ),
+        closes(2),
+        *text(3, "So: "),
+        opens(4, type="text", text="", citations=[]),
+        delta(4, "citations_delta", citation=CITED),
+        delta(4, "text_delta", text="grass is "),
+        delta(4, "text_delta", text="green"),
+        closes(4),
+        *text(5, "."),
+        *stop(server_tool_use={"web_search_requests": 1, "web_fetch_requests": 0}),
     ),
     "cache": sse(
         start(input_tokens=12, cache_creation_input_tokens=300, cache_read_input_tokens=9000),

@@ -95,7 +95,10 @@ async def judged(data: bytes) -> Any:
 
 
 def comparable(block: dict[str, Any]) -> dict[str, Any]:
-    """Without what is never sent back: fields that are not there, citations, who called."""
+    """Without what is never sent back: fields that are not there, who called, and citations.
+
+    Those of searches are, which a test of their own shows.
+    """
     return {
         name: value
         for name, value in block.items()
@@ -133,6 +136,7 @@ async def test_a_stream_becomes_what_the_official_sdk_makes_of_it(name: str) -> 
         cache_read_tokens=out_of,
         cache_write_tokens=into,
         reasoning_tokens=details.thinking_tokens if details else 0,
+        web_searches=said.server_tool_use.web_search_requests if said.server_tool_use else 0,
     )
 
 

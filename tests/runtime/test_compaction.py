@@ -279,8 +279,7 @@ async def test_a_result_that_was_left_out_can_be_read_again(desk: Desk) -> None:
     session = desk.new(model, tools, LIMITED)
     assert (await session.turn("count it")).answer == "two thousand"
     stub = (
-        "[The result of look was left out to make room: 10000 bytes; "
-        'read_file("output:c1") has it]'
+        '[The result of look was left out to make room: 10000 bytes; read_file("output:c1") has it]'
     )
     last = model.requests[-1].messages
     assert [one.content for one in last if one.role == "tool"] == [stub, "a needle", "wool\n"]

@@ -165,7 +165,7 @@ OPERATIONS = {
 }
 """By letters of `CORPUS`: where one of them stands, the operation must succeed."""
 SEARCH_STEP = 13
-"""Of so many paths one is searched by a process of its own, as all are; that takes half a second."""
+"""Of so many paths one is searched: a process of its own does it, which takes half a second."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:

@@ -21,6 +21,7 @@ from treadle.thread.fold import ThreadFold
 from treadle.thread.history import NumberedEntry, Turn
 from treadle.thread.safe_text import sanitize_text
 from treadle.thread.usage import sum_usage_by_turn
+from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 
 def print_thread(view: ThreadView) -> None:
@@ -217,6 +218,8 @@ def show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
         return
     mark = " (interrupted)" if message.interrupted else ""
     click.echo(click.style(f"{sanitize_text(message.name or who)}{mark}:", bold=True))
+    for search in list_web_searches(message):
+        _show_remark(describe_web_search(search))
     if message.content:
         click.echo(sanitize_text(message.content))
     for call in message.tool_calls:

@@ -55,6 +55,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_COMPACT_AT": (("compact_at",), int),
         "TREADLE_TEMPERATURE": (("temperature",), float),
         "TREADLE_REASONING": (("reasoning",), str),
+        "TREADLE_WEB_SEARCH": (("web_search",), _read_bool),
         "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),
         "TREADLE_SYNC": (("sync",), str),
         "TREADLE_SANDBOX": (("sandbox",), str),

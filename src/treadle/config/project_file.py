@@ -162,6 +162,7 @@ def find_project_faults(
         )
     for key, value, why in (
         ("local_only", False, "it must not let the agent's context leave this machine"),
+        ("web_search", True, "what leaves this machine is for the user to say"),
         ("auto_commit", True, "what is committed is for the user to say"),
         ("sync", "auto", "what leaves this machine is for the user to say"),
     ):

@@ -69,10 +69,11 @@ class Hook(Struct, frozen=True):
 class Settings(Struct, frozen=True):
     """The settings that hold; `None` is no bound, or the provider's own value.
 
-    `models` are names of models by kind of task. `local_only` refuses every model that is not on
-    this machine. `max_tokens` bounds what one response may write. `compact_at` is at how many
-    tokens a conversation is compacted, or at 80 % of what its model reads, if that is less.
-    `sandbox_writable` and `sandbox_readable` are folders besides the workspace.
+    `models` are names of models by kind of task. `web_search` lets providers search the web, those
+    that can. `local_only` refuses every model that is not on this machine. `max_tokens` bounds what
+    one response may write. `compact_at` is at how many tokens a conversation is compacted, or at
+    80 % of what its model reads, if that is less. `sandbox_writable` and `sandbox_readable` are
+    folders besides the workspace.
     """
 
     approval_mode: ApprovalMode = "plan"
@@ -91,6 +92,7 @@ class Settings(Struct, frozen=True):
     sandbox_writable: tuple[str, ...] = ()
     sandbox_readable: tuple[str, ...] = ()
     compact_at: int = COMPACT_AT_TOKENS
+    web_search: bool = False
 
 
 class SettingRule(Struct, frozen=True):
@@ -225,6 +227,7 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         ),
         "temperature": SettingRule(Temperature, "a number from 0 to 2", math.isfinite),
         "reasoning": SettingRule(Reasoning, _format_choices(Reasoning)),
+        "web_search": _BOOL,
         "local_only": _BOOL,
         "sync": SettingRule(SyncMode, _format_choices(SyncMode)),
         "sandbox": SettingRule(SandboxLevel, _format_choices(SandboxLevel)),

@@ -40,7 +40,8 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     calls of a round run at a time; 0 is no bound. A conversation is compacted when the model has
     used the fraction `compact_at` of `context_tokens_max`, or `compact_at_tokens`, whichever is
     less. Without a `compact_at` it never is; 0 of another one is no bound (records of earlier
-    versions have no `compact_at_tokens`).
+    versions have no `compact_at_tokens`). With `web_search` providers may search the web for the
+    model; nobody is asked about that.
     """
 
     model_name: str = ""
@@ -60,6 +61,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     context_tokens_max: int = 0
     compact_at: float = 0.8
     compact_at_tokens: int = 0
+    web_search: bool = False
 
     def definition_of(self, tool_name: str) -> ToolDefinition | None:
         """The tool of this name; `None` if the model was not told of one."""

@@ -22,7 +22,8 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     (`cache_read_tokens`, `cache_write_tokens`); `output_tokens` are all tokens written, reasoning
     included (`reasoning_tokens`). `cost_usd` is what the priced ones cost at the time,
     `None` if there are none; `unpriced_tokens` are those, in and out, whose price nobody knew.
-    `estimated` says that a provider reported nothing and tokens were guessed.
+    `estimated` says that a provider reported nothing and tokens were guessed. `web_searches` are
+    those that the provider made, which it may charge for besides.
     """
 
     input_tokens: int = 0
@@ -33,6 +34,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     reasoning_tokens: int = 0
     cost_usd: Decimal | None = None
     unpriced_tokens: int = 0
+    web_searches: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -50,6 +52,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
             self.reasoning_tokens + other.reasoning_tokens,
             _sum(self.cost_usd, other.cost_usd),
             self.unpriced_tokens + other.unpriced_tokens,
+            self.web_searches + other.web_searches,
         )
 
 
@@ -80,7 +83,8 @@ Reasoning: TypeAlias = Literal["default", "off", "low", "medium", "high"]
 class LlmRequest(Struct, frozen=True):
     """Everything a provider needs for one response; a pure function of thread and configuration.
 
-    `max_tokens` bounds what the answer may have; 0 leaves it to the provider.
+    `max_tokens` bounds what the answer may have; 0 leaves it to the provider. With `web_search` the
+    provider may search the web for the model, where it does that.
     """
 
     model: str
@@ -90,6 +94,7 @@ class LlmRequest(Struct, frozen=True):
     max_tokens: int = 4096
     temperature: float | None = None
     reasoning: Reasoning = "default"
+    web_search: bool = False
 
 
 class LlmResponse(Struct, frozen=True, omit_defaults=True):

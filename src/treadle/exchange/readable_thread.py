@@ -35,6 +35,7 @@ from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Record
 from treadle.thread.safe_text import sanitize_text
 from treadle.thread.usage import list_usage, sum_usage_by_turn
+from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 
 class ReadableMessage(Struct, frozen=True):
@@ -190,6 +191,8 @@ class _ReadableThreadBuilder:
 
     def _add_message(self, at: str, message: Message) -> None:
         who = NOTE if message.name == NOTE else message.role
+        for search in list_web_searches(message):
+            self._add_item(ReadableNote(at, sanitize_text(describe_web_search(search))))
         if message.content or not message.tool_calls:
             is_cut = message.interrupted
             self._add_item(

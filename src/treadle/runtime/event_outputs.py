@@ -17,6 +17,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import Status, ToolExecutionStatus
 from treadle.outputs import Output
 from treadle.thread.codec import Event
+from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 
 def make_event_output(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -> Output | None:
@@ -49,11 +50,14 @@ def make_event_output(event: Event, round_: Sequence[tuple[ToolCall, Status]]) -
 
 
 def _make_answer_notice(response: LlmResponse) -> Output | None:
+    told = [describe_web_search(one) for one in list_web_searches(response.message)]
     if response.finish_reason == "length":
-        return outputs.Notice(
+        told.append(
             "the answer was cut: it reached the limit of tokens for one response (max_tokens) or "
             "of the model's context"
         )
-    if not response.message.content.strip() and not response.tool_calls:
-        return outputs.Notice("the model answered nothing")
-    return None
+    elif response.finish_reason == "pause_turn":
+        told.append("the provider paused after many searches; say so if it should go on")
+    elif not response.message.content.strip() and not response.tool_calls:
+        told.append("the model answered nothing")
+    return outputs.Notice("\n".join(told)) if told else None

@@ -45,6 +45,7 @@ from treadle.terminal.live_lines import (
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.ports import StyledLine, Terminal
 from treadle.thread.undelivered_input import strip_commands
+from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -398,6 +399,8 @@ class ChatView:
             for piece in [*splitter.feed(text[-HISTORY_TEXT_MAX:]), *splitter.close()]:
                 if (block := self._render_markdown(piece, links)) is not None:
                     yield block
+            for search in list_web_searches(message):
+                yield line_block(describe_web_search(search))
             if message.interrupted:
                 yield line_block("interrupted", "warn")
         elif message.role == "tool":

@@ -96,6 +96,7 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
         max_tokens=settings.max_tokens or 0,
         temperature=settings.temperature,
         reasoning=settings.reasoning,
+        web_search=settings.web_search,
         approval=approval.policy,
         context_tokens_max=machine.config.context_tokens_max,
         compact_at_tokens=settings.compact_at,

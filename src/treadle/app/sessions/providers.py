@@ -48,6 +48,10 @@ def is_played(name: str) -> bool:
     return name.partition(":")[0] in PLAYED_KINDS
 
 
+SEARCHING_APIS: Final = frozenset({"anthropic-messages", "openai-responses"})
+"""The languages in which a provider can be asked to search the web."""
+
+
 class Models:
     """The models of one run: who answers to which name.
 
@@ -110,6 +114,14 @@ class Models:
             self._opened[owner] = provider
             self._closing.push_async_callback(provider.aclose)
         return self._opened[owner]
+
+    def lacks_web_search(self, name: str) -> bool:
+        """Whether the provider of a lasting name cannot be asked to search the web."""
+        kind = name.partition(":")[0]
+        if kind in PLAYED_KINDS:
+            return False
+        entry = self._loaded.catalog.providers[self._loaded.catalog.resolve(name).provider]
+        return entry.api not in SEARCHING_APIS
 
     async def aclose(self) -> None:
         """Free connections, finish the recording: all of it, whatever fails."""

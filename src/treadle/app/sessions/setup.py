@@ -59,6 +59,10 @@ died while it ran: find out whether it happened before you repeat it."""
 
 FILE_WRITERS: Final = frozenset({"edit_file", "write_file"})
 """The tools that change files without a command; no sandbox holds them."""
+NO_SEARCH_NOTICE: Final = (
+    "web_search is set, but {model} cannot be asked to search the web: its provider has no search "
+    "of its own, or is spoken to in a language without one"
+)
 NETWORK_READERS: Final = frozenset({"web_fetch"})
 """The tools that are for nothing but the network; not offered to who has turned that off."""
 READ_ONLY_NOTICE: Final = (
@@ -168,6 +172,8 @@ class Setup(Struct, frozen=True):
         provider = self.models.open(config.model_name)
         if unknown := self.models.fetch_unknown_traits(config.model_name):
             self.notices.append(unknown)
+        if config.web_search and self.models.lacks_web_search(config.model_name):
+            self.notices.append(NO_SEARCH_NOTICE.format(model=config.model_name))
         commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
         composer = self._make_composer(config) if commits else None
         redactor = Redactor({**self.models.keys, **collect_user_secrets(Path(folder))})
@@ -285,7 +291,13 @@ class Setup(Struct, frozen=True):
         if thread is None or self._is_set("reasoning"):
             config = replace(config, reasoning=settings.reasoning)
         max_steps = 0 if self.is_task else self.choice.max_steps or settings.max_steps or 0
-        return replace(config, model_name=self._model_name(), max_steps=max_steps)
+        return replace(
+            config,
+            model_name=self._model_name(),
+            max_steps=max_steps,
+            # Not what the thread has recorded: it sends words of the person's to others, and costs.
+            web_search=settings.web_search,
+        )
 
     def _model_name(self) -> str:
         """The model chosen for this run, that of the thread, or that of the settings."""

@@ -104,6 +104,7 @@ def build_request(config: AgentConfig, conversation: Conversation) -> LlmRequest
         config.max_tokens,
         config.temperature,
         config.reasoning,
+        config.web_search,
     )
 
 

@@ -39,6 +39,7 @@ def build_request(memory: AgentMemory, settings: AgentConfig) -> LlmRequest:
         settings.max_tokens,
         settings.temperature,
         settings.reasoning,
+        settings.web_search,
     )
 
 

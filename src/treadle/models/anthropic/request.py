@@ -16,7 +16,7 @@ pages on thinking, tool use, prompt caching and errors at platform.claude.com.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
-from treadle.models.layout import arguments_object, list_blocks, strip_provider
+from treadle.models.layout import Block, arguments_object, list_blocks, strip_provider
 from treadle.models.prompt_cache import (
     LOOK_BACK,
     CacheLifetime,
@@ -49,8 +49,19 @@ BUDGET_SHARES: Final[Mapping[str, float]] = {"low": 0.2, "medium": 0.5, "high": 
 API_VERSION_WITH_TEMPERATURE: Final = "2023-06-01"
 """The API that came after it refuses a temperature, whatever the model."""
 
+WEB_SEARCH: Final[dict[str, Any]] = {
+    "type": "web_search_20250305",
+    "name": "web_search",
+    "max_uses": 8,
+}
+"""The search of the API itself. Later versions want it to run code too. More searches than the API
+makes in one request (ten) would have it pause the turn."""
+
 EMPTY: Final = "(empty)"
 """Stands for a text of spaces only, which the API refuses."""
+
+SEARCHING: Final = {"server_tool_use": "id", "web_search_tool_result": "tool_use_id"}
+"""The blocks of a search, and where each has the id that they share."""
 
 THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 
@@ -86,8 +97,8 @@ def make_message_parameters(
     _mark_previous_request(parameters["messages"], mark, is_read_only=is_read_only(request))
     if request.system.strip():
         parameters["system"] = [{"type": "text", "text": request.system, **mark}]
-    if request.tools and traits.has_tools:
-        parameters["tools"] = [_make_tool(definition) for definition in request.tools]
+    if traits.has_tools and (tools := _make_tools(request)):
+        parameters["tools"] = tools
     parameters |= _make_reasoning(request, source, traits, max_tokens)
     may_vary = traits.has_temperature and "thinking" not in parameters
     if request.temperature is not None and may_vary:
@@ -114,15 +125,22 @@ def make_source(request: LlmRequest, provider: str) -> str:
     mode must leave it out.
     """
     name = f"{provider}:{strip_provider(request.model, provider)}"
-    if not (request.system or request.tools):
+    if not (request.system or request.tools or request.web_search):
         return name
-    bound = msgspec.json.encode((request.system, request.tools))
+    parts = (request.system, request.tools, *(("web_search",) if request.web_search else ()))
+    bound = msgspec.json.encode(parts)
     return f"{name}#{sha256(bound).hexdigest()[:12]}"
 
 
 def select_counted_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the parameters that `messages.count_tokens` takes."""
     return {name: parameters[name] for name in _COUNTED if name in parameters}
+
+
+def _make_tools(request: LlmRequest) -> list[dict[str, Any]]:
+    """The tools, and behind them the provider's own, so that those before it stay as they are."""
+    tools = [_make_tool(definition) for definition in request.tools]
+    return [*tools, WEB_SEARCH] if request.web_search else tools
 
 
 def _make_tool(definition: ToolDefinition) -> dict[str, Any]:
@@ -201,20 +219,44 @@ def _make_assistant_blocks(message: Message, source: str) -> list[dict[str, Any]
     """The blocks of an assistant message that the API takes back.
 
     It takes no text of spaces only, no thinking without a signature, and none at the end, where an
-    answer leaves it that was cut while the model thought.
+    answer leaves it that was cut while the model thought. Of a search it takes the question and the
+    results together only, and one of them may be left out because a secret in it was replaced; a
+    question at the very end is one at which it paused.
     """
     blocks: list[dict[str, Any]] = []
-    for block in list_blocks(message, source):
+    came = list_blocks(message, source)
+    whole = _find_whole_searches(came)
+    for block in came:
         if isinstance(block, ToolCall):
             blocks.append(_make_call(block))
         elif isinstance(block, str):
             if block.strip():
                 blocks.append({"type": "text", "text": block})
+        elif block.get("type") == "text":
+            # What the text before it cites: see `AnthropicAssembler`.
+            if blocks and blocks[-1].get("type") == "text":
+                blocks[-1]["citations"] = block.get("citations", [])
+        elif block.get("type") in SEARCHING:
+            if _get_search_id(block) in whole or block is came[-1]:
+                blocks.append(block)
         elif block.get("type") != "thinking" or block.get("signature"):
             blocks.append(block)
     while blocks and blocks[-1].get("type") in THINKING:
         blocks.pop()
     return blocks
+
+
+def _find_whole_searches(blocks: Iterable[Block]) -> set[str]:
+    """The ids of what the API itself ran, and has both the call and the result of."""
+    ids: dict[str, set[str]] = {kind: set() for kind in SEARCHING}
+    for block in blocks:
+        if isinstance(block, dict) and block.get("type") in SEARCHING:
+            ids[block["type"]].add(_get_search_id(block))
+    return set.intersection(*ids.values())
+
+
+def _get_search_id(block: Mapping[str, Any]) -> str:
+    return str(block.get(SEARCHING[block["type"]]))
 
 
 def _make_call(call: ToolCall) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 What the official SDK's accumulator makes of a stream, this makes of it too, with three differences:
 what contradicts itself is an error and never a message; a block whose arguments were cut keeps them
-as they came; and citations, which only documents bring, are not kept. As there, a delta of an
-unknown type changes nothing, and a block of an unknown type stays as it began.
+as they came; and of citations only those of searches are kept, in a block of their own behind the
+text: a text block without a text. As there, a delta of an unknown type changes nothing, and a block
+of an unknown type stays as it began.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ FINISH_REASONS: Final[Mapping[str, str]] = {
     "model_context_window_exceeded": "length",
     "pause_turn": "pause_turn",
 }
-"""`pause_turn` comes with tools that the provider runs, which nobody asks for here; what there is
-of the answer is a message all the same, and the model goes on when it is asked to."""
+"""`pause_turn` comes where the provider has searched for long; what there is of the answer is a
+message all the same, and the model goes on when it is asked to."""
 
 COMPLETE_REASONS: Final = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
 """After these reasons nothing is missing. After others, unknown ones included, the last call may
@@ -55,17 +56,20 @@ _COUNTS: Final = (
     *("cache_creation_input_tokens", "cache_read_input_tokens"),
 )
 _REASON_LENGTH_MAX: Final = 40
+SEARCH_RESULT: Final = "web_search_result_location"
+"""The citations that the API wants back. Others are of documents, which nobody sends it here."""
 
 
 class _Block:
     """A block as it began, and what came for it."""
 
-    __slots__ = ("body", "has_ended", "pieces", "type")
+    __slots__ = ("body", "citations", "has_ended", "pieces", "type")
 
     def __init__(self, kind: str, body: dict[str, Any]) -> None:
         self.type = kind
         self.body = body
         self.pieces = TextBuffer()
+        self.citations: list[dict[str, Any]] = []
         self.has_ended = False
 
 
@@ -201,6 +205,7 @@ class AnthropicAssembler:
             raise _make_error("content_block_delta brings no delta")
         name = _TEXT_OF_DELTA.get(kind)
         if name is None:
+            self._add_citation(block, delta.get("citation"))
             return ()
         piece = _get_text(delta, name)
         match kind, block.type:
@@ -223,6 +228,9 @@ class AnthropicAssembler:
         index, block = self._find_open_block(body)
         block.has_ended = True
         came, given = str(block.pieces), block.body.get("input")
+        if block.citations:
+            cited = {"type": "text", "citations": block.citations}
+            self._builder.put_opaque(("citations", index), cited)
         if block.type == "thinking":
             block.body["thinking"] = came
         elif block.type == "tool_use" and not came and isinstance(given, dict) and given:
@@ -250,6 +258,13 @@ class AnthropicAssembler:
         self._is_done = True
         return ()
 
+    def _add_citation(self, block: _Block, citation: Any) -> None:
+        """Keep a place that a text cites, if a search has found it."""
+        is_found = isinstance(citation, dict) and citation.get("type") == SEARCH_RESULT
+        if is_found and block.type == "text":
+            self._builder.count_size(citation)
+            block.citations.append(citation)
+
     def _find_open_block(self, body: dict[str, Any]) -> tuple[int, _Block]:
         """The block that an event is about, which must have begun and not ended."""
         index = _get_index(body)
@@ -273,6 +288,9 @@ class AnthropicAssembler:
         details = usage.get("output_tokens_details")
         counts = {name: get_token_count(usage, name) for name in _COUNTS}
         counts["thinking_tokens"] = get_token_count(details, "thinking_tokens")
+        counts["web_searches"] = get_token_count(
+            usage.get("server_tool_use"), "web_search_requests"
+        )
         valid = {name: count for name, count in counts.items() if count is not None}
         self._counts |= valid
         return valid
@@ -292,6 +310,7 @@ class AnthropicAssembler:
             cache_read_tokens=from_cache,
             cache_write_tokens=into_cache,
             reasoning_tokens=counts.get("thinking_tokens", 0),
+            web_searches=counts.get("web_searches", 0),
         )
 
 

@@ -33,6 +33,9 @@ CALL_ID_LENGTH_MAX: Final = 64
 NAME_LENGTH_MAX: Final = 64
 """The API refuses longer ids and names, and with them every later request of the thread."""
 
+WEB_SEARCH: Final[Item] = {"type": "web_search"}
+"""The search of the API itself."""
+
 _NOT_IN_NAMES: Final = re.compile(r"[^a-zA-Z0-9_-]")
 """The API wants names of this alphabet back, also where a model called `functions.read_file`."""
 
@@ -61,8 +64,10 @@ def make_response_parameters(
     body: Item = {"model": model}
     if request.system:
         body["instructions"] = request.system
-    if request.tools and traits.has_tools:
+    if traits.has_tools and (request.tools or request.web_search):
         body["tools"] = [_make_tool(tool) for tool in request.tools]
+        # Behind the others, so that those stay as they are.
+        body["tools"] += [WEB_SEARCH] if request.web_search else []
     body["input"] = items
     body["prompt_cache_key"] = _make_cache_key(body, items)
     if (limit := get_output_limit(request, traits)) is not None:
@@ -73,6 +78,8 @@ def make_response_parameters(
         body["reasoning"] = _make_reasoning(request.reasoning, model)
         # A model that does not reason refuses the whole request for this.
         body["include"] = ["reasoning.encrypted_content"]
+    if WEB_SEARCH in body.get("tools", ()):
+        body["include"] = [*body.get("include", ()), "web_search_call.action.sources"]
     body["store"] = False
     body["truncation"] = "disabled"
     return body

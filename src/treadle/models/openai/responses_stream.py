@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
@@ -129,6 +130,7 @@ class ResponsesAssembler:
             raise make_cut_stream_error()
         yield from self._builder.end(is_cut=self._cut_by is not None)
         message, usage = self._builder.build_message(), self._usage or self._estimator.estimate()
+        usage = replace(usage, web_searches=sum(map(_is_search, self._items.values())))
         yield LlmEvent.Completed(LlmResponse(message, usage, self._choose_finish_reason()))
 
     def _choose_finish_reason(self) -> str:
@@ -192,6 +194,7 @@ class ResponsesAssembler:
             yield from self._complete_part(item, 0, "arguments", value.get("arguments") or "")
             item.is_cut = value.get("status") == "incomplete"
         else:
+            item.value = value
             self._store_item(item, value)
         item.ids |= {value["id"]} if _text_or_empty(value.get("id")) else set()
         item.is_done = True
@@ -449,6 +452,12 @@ def parse_usage(data: Any) -> Usage | None:
         cache_write_tokens=get_token_count(inward, "cache_write_tokens", read - cached) or 0,
         reasoning_tokens=get_token_count(outward, "reasoning_tokens", written) or 0,
     )
+
+
+def _is_search(item: _StreamedItem) -> bool:
+    """Whether the provider has searched, which it charges for; pages that it opened are free."""
+    action = item.value.get("action") if item.kind == "web_search_call" else None
+    return isinstance(action, dict) and action.get("type") == "search"
 
 
 def _check_object(value: Any, what: str) -> _Data:

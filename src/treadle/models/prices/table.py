@@ -50,6 +50,7 @@ def compute_price(provider_id: str, model: str, usage: Usage) -> Decimal | None:
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
         output_reasoning_tokens=usage.reasoning_tokens,
+        web_searches=usage.web_searches,
     )
     try:
         found = genai_prices.calc_price(tokens, model, provider_id=provider_id)

@@ -20,6 +20,9 @@ def describe_usage(usage: Usage) -> str:
     unit = "token" if usage.input_tokens == 1 else "tokens"
     cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
     tokens = f"{about}{usage.input_tokens:,} {unit} in{cached}, {usage.output_tokens:,} out"
+    if usage.web_searches:
+        searches = "search" if usage.web_searches == 1 else "searches"
+        tokens += f", {usage.web_searches:,} web {searches}"
     cost = _describe_cost(usage)
     return f"{tokens}, {cost}" if cost else tokens
 
