@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from treadle.config.loader import LoadedSettings, load_settings
-from treadle.config.project_file import find_project_file, trust_project_file
+from treadle.config.project_file import find_project_file
+from treadle.config.project_trust import trust_project
 from treadle.errors import ConfigError
 from treadle.store.paths import Places
 
@@ -33,7 +34,7 @@ class Desk:
         if is_trusted:
             file = find_project_file(self.project)
             assert file is not None
-            trust_project_file(self.places, file)
+            trust_project(self.places, file)
 
     def load(self, **environ: str) -> LoadedSettings:
         return load_settings(self.project, {**self.environ, **environ})

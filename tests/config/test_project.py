@@ -12,12 +12,10 @@ import pytest
 from config.conftest import Desk
 from treadle.config.loader import check_project_file
 from treadle.config.project_file import (
-    distrust_project,
     find_project_file,
     find_project_root,
-    find_trust_state,
-    trust_project_file,
 )
+from treadle.config.project_trust import distrust_project, find_trust_state, trust_project
 from treadle.config.settings import ApprovalMode, Settings
 from treadle.errors import ConfigError, DiskError, StoreError
 
@@ -93,7 +91,7 @@ def test_what_was_shown_is_trusted_though_the_file_changes_meanwhile(desk: Desk)
     shown = find_project_file(desk.project)
     desk.write_project("max_steps = 4\n", is_trusted=False)
     assert shown is not None
-    trust_project_file(desk.places, shown)
+    trust_project(desk.places, shown)
     assert desk.load().settings == Settings()
 
 
@@ -115,7 +113,7 @@ def test_the_list_of_trusted_folders_is_private_and_whole(desk: Desk, tmp_path: 
     (other / ".treadle" / "config.toml").write_text("")
     file = find_project_file(other)
     assert file is not None
-    trust_project_file(desk.places, file)
+    trust_project(desk.places, file)
     assert find_trust_state(desk.places, file) == "trusted"
     assert desk.load().settings.max_steps == 3
 
@@ -146,7 +144,7 @@ def test_a_list_that_the_disk_fails_to_read_is_left_alone(desk: Desk) -> None:
     listed = desk.places.state / "trusted.json"
     fail_to_read(listed)
     for use in (
-        lambda: trust_project_file(desk.places, file),
+        lambda: trust_project(desk.places, file),
         lambda: distrust_project(desk.places, desk.project),
         desk.load,
     ):
@@ -162,7 +160,7 @@ def test_a_list_that_cannot_be_written_is_an_error(desk: Desk) -> None:
     file = find_project_file(desk.project)
     assert file is not None
     with pytest.raises(StoreError, match=r"cannot write .*trusted\.json"):
-        trust_project_file(desk.places, file)
+        trust_project(desk.places, file)
 
 
 # ---- what stands there -------------------------------------------------------------------------

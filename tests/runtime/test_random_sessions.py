@@ -39,7 +39,7 @@ from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan_journal
 from treadle.thread.recovery import CallProgress, get_call_progress
-from treadle.thread.undelivered_input import strip_commands
+from treadle.thread.undelivered_input import strip_additions
 
 EFFECTS = {"look": EffectClass.READ, "put": EffectClass.IDEMPOTENT, "edit": EffectClass.MUTATE}
 BEHAVIOURS = ("fine", "fails", "raises", "slow", "for ever", "says how far", "finishes anyway")
@@ -302,7 +302,7 @@ class Play:
         conversation = self.session.conversation
         assert imbalance(conversation) == ""
         heard = [message.content for message in conversation if message.role == "user"]
-        said = [strip_commands(content) for content in heard]
+        said = [strip_additions(content) for content in heard]
         for text in self.said:
             if text in self.taken_back:
                 assert text not in said, "what was taken back is not heard"

@@ -18,7 +18,7 @@ from treadle.models.scripted.provider import ScriptedModel
 from treadle.outputs import TurnOutcome
 from treadle.runtime.calls import OUTPUT_LENGTH_MAX
 from treadle.runtime.session import Session
-from treadle.thread.undelivered_input import COMMANDS_HEAD
+from treadle.thread.typed_words import COMMANDS_HEAD
 
 
 class Model(ByTurn):

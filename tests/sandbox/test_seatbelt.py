@@ -33,6 +33,7 @@ MOUNTS: Final = Mounts(
     shut=(f"{WORKSPACE}/.git/hooks", f"{WORKSPACE}/.git/config"),
     hidden_folders=(f"{WORKSPACE}/own",),
     hidden_files=(f"{WORKSPACE}/.env", "/private/etc/shadow"),
+    uncovered=(f"{WORKSPACE}/own/skills/pdf",),
 )
 
 
@@ -131,6 +132,9 @@ def test_each_place_is_as_in_bubblewrap_as_far_as_it_goes() -> None:
         f"{WORKSPACE}/.git/hooks/pre-commit": "sr",
         f"{WORKSPACE}/own": "",
         f"{WORKSPACE}/own/journal": "",
+        f"{WORKSPACE}/own/skills/other": "",
+        f"{WORKSPACE}/own/skills/pdf": "sr",
+        f"{WORKSPACE}/own/skills/pdf/run.sh": "sr",
         f"{WORKSPACE}/.env": "",
         "/dev/null": "srw",
         "/dev/disk0": "sr",
@@ -143,8 +147,8 @@ def test_what_is_denied_for_good_stands_behind_all_that_is_allowed() -> None:
         forms = read_forms(make_profile(MOUNTS, has_network=has_network))
         assert forms[:2] == [["version", "1"], ["deny", "default"]]
         verdicts = [form[0] for form in forms[1:] if isinstance(form, list)]
-        assert verdicts[-3:] == ["deny"] * 3
-        assert verdicts[-4] == "allow"
+        # Behind the denial of hidden folders the skills in them, which are only read.
+        assert verdicts[-6:] == ["allow", "deny", "deny", "deny", "allow", "deny"]
 
 
 def test_nothing_can_be_written_where_nothing_is_writable() -> None:

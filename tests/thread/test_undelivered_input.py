@@ -25,13 +25,12 @@ from treadle.thread.facts import (
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
+from treadle.thread.typed_words import COMMANDS_HEAD, strip_additions
 from treadle.thread.undelivered_input import (
     COMMAND_COUNT_MAX,
-    COMMANDS_HEAD,
     QueuedMessage,
     UndeliveredInput,
     append_commands,
-    strip_commands,
 )
 
 ONE, TWO, THREE = (Message.user(text) for text in ("one", "two", "three"))
@@ -214,7 +213,7 @@ def test_a_message_tells_of_the_commands_behind_its_own_words() -> None:
         "one\n\n[Before saying this, the person ran commands themselves]"
         "\n$ make\nbuilt\n$ make test\n[no output]\n[exit code 2]"
     )
-    assert strip_commands(told.content) == "one"
+    assert strip_additions(told.content) == "one"
     assert append_commands((), ONE) is ONE
 
 
@@ -223,4 +222,4 @@ def test_the_words_of_a_person_come_back_alone_whatever_was_run() -> None:
     outputs = ("", COMMANDS_HEAD, "a\n" * 9)
     for text, output in islice(product(texts, outputs), 20):
         told = append_commands((CommandShown("run", output),), Message.user(text))
-        assert strip_commands(told.content) == text
+        assert strip_additions(told.content) == text

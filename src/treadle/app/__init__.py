@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from treadle.app.sessions.open_threads import begin_task as begin_task
     from treadle.app.sessions.open_threads import open_conversation as open_conversation
     from treadle.app.sessions.open_threads import reopen_thread as reopen_thread
+    from treadle.app.sessions.prompt_files import ListedPrompt as ListedPrompt
+    from treadle.app.sessions.prompt_files import PromptFileList as PromptFileList
+    from treadle.app.sessions.prompt_files import expand_prompt as expand_prompt
+    from treadle.app.sessions.prompt_files import list_prompts as list_prompts
     from treadle.app.sessions.setup import RunChoice as RunChoice
     from treadle.app.sessions.setup import Setup as Setup
     from treadle.app.sessions.thread_setup import ThreadTarget as ThreadTarget
@@ -162,6 +166,7 @@ _HOME = {
     "Hit": "store.index.search",
     "Host": "app.sessions.host",
     "ImportOutcome": "app.exchange.session_import",
+    "ListedPrompt": "app.sessions.prompt_files",
     "LoginPlan": "app.sync.server_login",
     "Logout": "app.sync.server_login",
     "MemoryHost": "app.sessions.memory_host",
@@ -174,6 +179,7 @@ _HOME = {
     "PendingThreads": "app.threads.thread_lists",
     "PersonCallbacks": "app.sessions.host",
     "PrivateThread": "app.sync.privacy",
+    "PromptFileList": "app.sessions.prompt_files",
     "ReleasePlan": "app.sync.privacy",
     "Resolution": "answers",
     "RewindRequest": "app.files.rewind",
@@ -220,6 +226,7 @@ _HOME = {
     "compact": "app.sessions.compaction",
     "draw_graph_of_file": "app.graph_files",
     "end_access": "app.sync.share_access",
+    "expand_prompt": "app.sessions.prompt_files",
     "export_thread": "app.exchange.thread_export",
     "fetch_team_document": "app.sync.team_threads",
     "find_diff": "app.files.file_diff",
@@ -235,6 +242,7 @@ _HOME = {
     "keep_private": "app.sync.privacy",
     "keep_synchronized": "app.sync.sync_runs",
     "list_commit_origins": "app.files.provenance",
+    "list_prompts": "app.sessions.prompt_files",
     "list_team_threads": "app.sync.team_threads",
     "list_threads": "app.threads.thread_lists",
     "list_trash": "app.upkeep.trash",

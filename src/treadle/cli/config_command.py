@@ -19,7 +19,7 @@ _FOLDER = click.option(
 
 @click.group("config")
 def command() -> None:
-    """Show the settings, or trust those of a project.
+    """Show the settings, or trust what a project brings along.
 
     \b
     treadle config show --origin       what holds here, and why
@@ -66,40 +66,43 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--remove", is_flag=True, help="Trust this project no longer.")
 def trust(folder: str, yes: bool, remove: bool) -> None:
-    """Show this project's settings, and use them from now on.
+    """Show this project's settings, skills and commands, and use them from now on.
 
-    A project's .treadle/config.toml is not read before its user has looked at it; when it changes,
-    it is to be looked at again.
+    Nothing of a project's .treadle/config.toml, .agents/skills and .treadle/commands is used before
+    its user has looked at it; what changes is to be looked at again.
     """
     import os
 
+    from treadle.app.project_trust import read_project_files
     from treadle.app.stores import user_folders
     from treadle.cli.question_dialog import is_interactive
-    from treadle.config import project_file
     from treadle.config.loader import check_project_file
+    from treadle.config.project_trust import distrust_project, trust_project
     from treadle.errors import UsageError
 
     places = user_folders()
     if remove:
-        was_known = project_file.distrust_project(places, _find_folder(folder))
+        was_known = distrust_project(places, _find_folder(folder))
         click.echo("trusted no longer" if was_known else "it was not trusted", err=True)
         return
-    file = project_file.find_project_file(_find_folder(folder))
-    if file is None:
-        root = project_file.find_project_root(_find_folder(folder))
-        raise UsageError(f"{root} has no {project_file.FOLDER_NAME}/{project_file.FILE_NAME}")
-    click.echo(f"{_mark_invisible(str(file.path))}:\n", err=True)
-    click.echo(_mark_invisible(file.data.decode("utf-8", "replace")))
-    check_project_file(file, os.environ)
+    files = read_project_files(_find_folder(folder), places)
+    for path, text in files.contents:
+        click.echo(f"{path}:\n", err=True)
+        click.echo(text)
+    if files.settings is not None:
+        check_project_file(files.settings, os.environ)
+    elif not files.prompts:
+        click.echo("its skills and commands are trusted already", err=True)
+        return
     if not yes:
         if not is_interactive():
             raise UsageError(
-                "nobody is there to say whether these settings are trusted",
-                hint="look at them, then run `treadle config trust --yes`",
+                "nobody is there to say whether this is trusted",
+                hint="look at it, then run `treadle config trust --yes`",
             )
-        if not click.confirm("Use these settings in this project?", err=True):
+        if not click.confirm("Use this in this project?", err=True):
             raise UsageError("not trusted; nothing was changed")
-    project_file.trust_project_file(places, file)
+    trust_project(places, files.settings, files.prompts)
     click.echo("trusted; `treadle config trust --remove` takes it back", err=True)
 
 
@@ -110,9 +113,3 @@ def _find_folder(folder: str) -> Path:
     if not path.is_dir():
         raise UsageError(f"{path} is no folder", hint="-C takes the folder of a project")
     return path
-
-
-def _mark_invisible(text: str) -> str:
-    """The text with a mark for each character that would hide or rearrange others."""
-    mark = "\N{REPLACEMENT CHARACTER}"
-    return "".join(c if c.isprintable() or c in "\n\t" else mark for c in text)

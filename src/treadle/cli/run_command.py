@@ -91,7 +91,7 @@ def _run_task(text: str, **given: Any) -> int:
         no_commit=given["no_commit"],
     )
     task = TaskRequest(
-        text,
+        asyncio.run(setup.prepare_prompt(text)),
         given["max_steps"] or setup.loaded.settings.max_steps or options.STEPS_MAX,
         options.make_budget(given["max_tokens"], given["max_cost"], given["time_limit"]),
         schema,
@@ -101,5 +101,4 @@ def _run_task(text: str, **given: Any) -> int:
     def begin() -> OpenThread:
         return begin_task(setup, task, renderer.show, is_private=given["private"])
 
-    asyncio.run(setup.hooks.check_prompt(text))
     return run_thread(setup, renderer, begin, finish_task, wants_trace=given["wants_trace"])

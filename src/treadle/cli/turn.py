@@ -107,7 +107,7 @@ def _run_once(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
     if setup.thread is None and request.prompt is not None:
-        request = replace(request, prompt=asyncio.run(setup.hooks.check_prompt(request.prompt)))
+        request = replace(request, prompt=asyncio.run(setup.prepare_prompt(request.prompt)))
     return run_thread(
         setup,
         renderer,

@@ -22,8 +22,8 @@ from treadle.config.project_file import (
     ProjectFile,
     find_project_faults,
     find_project_file,
-    find_trust_state,
 )
+from treadle.config.project_trust import find_trust_state
 from treadle.config.settings import (
     TOP_LEVEL_RULES,
     KeyPath,

@@ -1,8 +1,8 @@
-"""The settings a repository brings along: where they are, who trusts them, what they may say.
+"""The settings a repository brings along: where they are, and what they may say.
 
 A repository is written by others. Its file is read only after its user has looked at it and said
-so; the hash of what was looked at is kept, so that a changed file is looked at again. Even then it
-may not widen what the user allowed, and has no say in where a key goes.
+so (`project_trust.py`). Even then it may not widen what the user allowed, and has no say in where a
+key goes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,14 +21,10 @@ from treadle.config.approval_modes import is_wider
 from treadle.config.plain_file import raise_machine_error, read_plain_file
 from treadle.config.settings import Fault, format_dotted_key
 from treadle.errors import ConfigError
-from treadle.store.disk import PosixDisk
-from treadle.store.file_replacement import replace_file
-from treadle.store.paths import Places
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 FOLDER_NAME: Final = ".treadle"
 FILE_NAME: Final = "config.toml"
-TRUST_FILE_NAME: Final = "trusted.json"
 
 _KEY_SETTINGS: Final = ("base_url_env", "key_env", "key_file", "key_command")
 _BOUNDS: Final = ("max_steps", "max_tokens", "compact_at")
@@ -81,63 +77,6 @@ def find_project_file(folder: Path) -> ProjectFile | None:
         raise_machine_error(path, error)
         reason = "a symbolic link" if error.errno == errno.ELOOP else error.strerror or str(error)
         raise ConfigError(f"cannot read {path}: {reason}") from error
-
-
-# ---- who trusts it -----------------------------------------------------------------------------
-
-
-def find_trust_state(places: Places, file: ProjectFile) -> Literal["trusted", "changed", "new"]:
-    """Whether the user has looked at exactly these bytes, at others, or at none."""
-    known = _read_trusted(places).get(str(file.root))
-    if known is None:
-        return "new"
-    return "trusted" if known == file.digest else "changed"
-
-
-def trust_project_file(places: Places, file: ProjectFile) -> None:
-    """Remember that the user has looked at these bytes.
-
-    Raises:
-        StoreError: it could not be read or written; what was trusted before still is.
-    """
-    _write_trusted(places, {**_read_trusted(places), str(file.root): file.digest})
-
-
-def distrust_project(places: Places, folder: Path) -> bool:
-    """Forget the project that a folder belongs to; whether it was known.
-
-    Raises:
-        StoreError: it could not be read or written; what was trusted before still is.
-    """
-    known = _read_trusted(places)
-    if known.pop(str(find_project_root(folder)), None) is None:
-        return False
-    _write_trusted(places, known)
-    return True
-
-
-def _read_trusted(places: Places) -> dict[str, str]:
-    """Digests by folder. A file that cannot be read or understood trusts nobody.
-
-    Raises:
-        DiskError: the machine fails to read it just now; it may be well, and is left alone.
-    """
-    path = places.state / TRUST_FILE_NAME
-    try:
-        folders = json.loads(read_plain_file(path, 16 * FILE_SIZE_MAX).data)["folders"]
-        return {str(folder): str(digest) for folder, digest in folders.items()}
-    except OSError as error:
-        raise_machine_error(path, error)
-        return {}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return {}
-
-
-def _write_trusted(places: Places, folders: Mapping[str, str]) -> None:
-    """Replace the file in one step, readable by its owner only."""
-    target = str(places.state / TRUST_FILE_NAME)
-    data = json.dumps({"folders": folders}, indent=2, sort_keys=True).encode()
-    replace_file(PosixDisk(), target, data)
 
 
 # ---- what it may say ---------------------------------------------------------------------------

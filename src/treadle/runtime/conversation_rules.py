@@ -21,7 +21,8 @@ from treadle.runtime.inbox import StopRequest
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.codec import Event
-from treadle.thread.undelivered_input import append_commands, strip_commands
+from treadle.thread.typed_words import strip_additions
+from treadle.thread.undelivered_input import append_commands
 
 
 class ConversationRules:
@@ -46,7 +47,7 @@ class ConversationRules:
     def announce_start(self) -> None:
         """Announce which prompt begins a turn."""
         thread_id = self._journal.writer.thread_id
-        prompt = strip_commands(self._journal.fold.conversation[-1].content)
+        prompt = strip_additions(self._journal.fold.conversation[-1].content)
         self._journal.announce(outputs.TurnStarted(thread_id, prompt))
 
     def make_result(self, end: Ending) -> TurnFinished:
@@ -116,7 +117,7 @@ class ConversationRules:
             self.announce_start()
             return Ending()
         if isinstance(event, Steered):
-            text = strip_commands(self._journal.fold.conversation[-1].content)
+            text = strip_additions(self._journal.fold.conversation[-1].content)
             self._journal.announce(outputs.InputDelivered(text))
         elif isinstance(action, DisplayError) and isinstance(
             event, LlmEvent.Error | CompactionFailed

@@ -28,6 +28,7 @@ from treadle.runtime.parts import make_journal, make_parts
 from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import replace_surrogates
+from treadle.thread.typed_words import strip_additions
 from treadle.thread.undelivered_input import append_commands
 
 TITLE_WAIT_S_MAX: Final = 3.0
@@ -133,13 +134,14 @@ class Session:
 
     @property
     def queued_inputs(self) -> tuple[tuple[str, bool], ...]:
-        """What waits to be heard, oldest first: the text, and whether it steers."""
+        """What waits to be heard, oldest first: what was typed, and whether it steers."""
         return tuple(
-            (one.message.content, one.steers) for one in self._journal.fold.undelivered.queued
+            (strip_additions(one.message.content), one.steers)
+            for one in self._journal.fold.undelivered.queued
         )
 
     def withdraw_input(self) -> str | None:
-        """Withdraw the newest that waits to be heard, and give its text; `None` if nothing waits.
+        """Withdraw the newest that waits, and give what was typed; `None` if nothing waits.
 
         The model never sees it. It is durable when this returns.
 

@@ -328,7 +328,7 @@ class Sandbox:
     @cached_property
     def _plain_mounts(self) -> Mounts:
         """All of them that no run changes."""
-        seen = [self.workspace, *self._shown, *filter(None, [self._cache])]
+        seen = [self.workspace, *self._shown, *self.policy.skills, *filter(None, [self._cache])]
         seen += folders.toolchains_of(self._environ, self._homes)
         seen += (
             folders.existing(folders.NEEDED_OF_RUN)
@@ -429,6 +429,11 @@ class Sandbox:
                 )
             )
             + self._sockets(),
+            uncovered=tuple(
+                one
+                for one in folders.existing(self.policy.skills)
+                if any(is_below(one, place) for place in hidden)
+            ),
         )
         return mounts, protected
 

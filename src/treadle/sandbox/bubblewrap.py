@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from treadle.sandbox.path_rules import is_below
 
+from treadle.sandbox.path_rules import is_below
+
 SCRATCH_SIZE_MAX: Final = 512 * 2**20
 """Bytes in each folder that is kept in memory."""
 _SIZES_SINCE: Final = (0, 8)
@@ -22,7 +24,8 @@ class Mounts(Struct, frozen=True):
     Everything is there and read-only, but: `scratch` folders are empty and writable, `empty` ones
     are empty. On these lie `readable` and then `writable` paths as they are outside. Of those,
     `kept` folders cannot be renamed and `shut` paths not be changed; `hidden_folders` are empty
-    and `hidden_files` cannot be opened. `data` are files with the content of a descriptor.
+    and `hidden_files` cannot be opened; `uncovered` ones in hidden folders are seen all the same.
+    `data` are files with the content of a descriptor.
     """
 
     scratch: tuple[str, ...] = ()
@@ -33,6 +36,7 @@ class Mounts(Struct, frozen=True):
     shut: tuple[str, ...] = ()
     hidden_folders: tuple[str, ...] = ()
     hidden_files: tuple[str, ...] = ()
+    uncovered: tuple[str, ...] = ()
     data: tuple[tuple[int, str], ...] = ()
 
 
@@ -72,7 +76,11 @@ def make_options(
     for path in mounts.shut:
         options += ["--ro-bind", path, path]
     for path in mounts.hidden_folders:
-        options += ["--tmpfs", path, "--remount-ro", path]
+        options += ["--tmpfs", path]
+        for seen in mounts.uncovered:
+            # Before the folder is made read-only, or there would be nowhere to mount it.
+            options += ["--ro-bind", seen, seen] if is_below(seen, path) else []
+        options += ["--remount-ro", path]
     for path in mounts.hidden_files:
         options += ["--ro-bind", "/dev/null", path]
     for fd, path in mounts.data:

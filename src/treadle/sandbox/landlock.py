@@ -65,6 +65,7 @@ def make_rules(mounts: Mounts, version: int) -> dict[str, Any]:
     for path in mounts.readable:
         has_hidden = any(is_below(one, path) for one in hidden)
         rules += [(one, _READ) for one in (_allowed(path, hidden) if has_hidden else [path])]
+    rules += [(path, _READ) for path in mounts.uncovered]
     rules += [(f"/proc/{name}", _READ) for name in _OF_PROC]
     rules += [(f"/dev/{name}", _READ | _WRITE_FILE) for name in _DEVICES]
     rules += [(path, _WRITE) for path in mounts.writable]

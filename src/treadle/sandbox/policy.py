@@ -43,6 +43,8 @@ class Policy(Struct, frozen=True):
 
     `writable` and `readable` are folders outside the workspace that the person lets it change or
     see; `hidden` are paths nobody in a sandbox sees: this program's own threads and settings.
+    `skills` are folders of instructions that a person has or trusts: tools that read files read
+    them too, and commands see them even where what is around them is hidden.
     `caches` is a folder below which each workspace has a cache of its own that its commands may
     write; without one they have none. `may_ask` is whether a person is there to be asked about
     what is neither allowed nor refused. With `asks_to_read` a command that only reads is asked
@@ -58,3 +60,4 @@ class Policy(Struct, frozen=True):
     caches: str = ""
     may_ask: bool = True
     asks_to_read: bool = False
+    skills: tuple[str, ...] = ()

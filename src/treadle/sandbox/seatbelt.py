@@ -66,7 +66,6 @@ def make_profile(mounts: Mounts, *, has_network: bool) -> str:
         has_network: whether the command reaches it.
     """
     seen = (*mounts.readable, *mounts.writable)
-    hidden = (*mounts.hidden_folders, *mounts.hidden_files)
     unseen = (*_UNSEEN, *mounts.scratch, *mounts.empty)
     rules = (
         _write_rule("deny file-read*", "subpath", unseen),
@@ -78,7 +77,9 @@ def make_profile(mounts: Mounts, *, has_network: bool) -> str:
         _NETWORK if has_network else "",
         _write_rule("deny file-write-unlink", "literal", mounts.kept),
         _write_rule("deny file-write*", "subpath", mounts.shut),
-        _write_rule("deny file-read* file-write*", "subpath", hidden),
+        _write_rule("deny file-read* file-write*", "subpath", mounts.hidden_folders),
+        _write_rule("allow file-read*", "subpath", mounts.uncovered),
+        _write_rule("deny file-read* file-write*", "subpath", mounts.hidden_files),
     )
     return _BEGINNING + "".join(rules)
 

@@ -13,12 +13,14 @@ from treadle.terminal.approval_modes import ApprovalModeSwitch
 from treadle.terminal.approvals import ApprovalDialogs
 from treadle.terminal.chat_session import ChatCallbacks, ChatOptions, ChatSession
 from treadle.terminal.notices import styled_text
-from treadle.terminal.ports import DialogChoice, SlashCommand, StatusFields, Terminal
-from treadle.terminal.turn_queue import TurnQueue, TurnQueueEntry
+from treadle.terminal.ports import DialogChoice, StatusFields, Terminal, TurnQueueEntry
+from treadle.terminal.slash_commands import SlashCommands
+from treadle.terminal.turn_queue import TurnQueue
 
 if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
     from treadle.app.sessions.open_threads import Session
+    from treadle.app.sessions.prompt_files import PromptFileList
     from treadle.app.sessions.session_status import SessionStatus
     from treadle.core.approval import Question
     from treadle.outputs import Output
@@ -44,10 +46,12 @@ class Chat:
     _approvals: ApprovalDialogs
 
     def __init__(self, options: ChatOptions) -> None:
-        people = ChatCallbacks(self._on_output, self._approve, self._ask, self.notify)
+        people = ChatCallbacks(
+            self._on_output, self._approve, self._ask, self.notify, self.set_prompts
+        )
         self.options = options
         self.sessions = ChatSession(options, people)
-        self.commands: tuple[SlashCommand, ...] = ()
+        self.slash_commands = SlashCommands(self)
         self.code = 0
         self.status: SessionStatus | None = None
         self._work: asyncio.Task[None] | None = None
@@ -117,7 +121,7 @@ class Chat:
                 TurnQueueEntry(text, work=lambda: self._run_shell(text[1:].strip()))
             )
         elif text.startswith("/") and "/" not in head[1:]:
-            self._run_slash_command(text)
+            self.slash_commands.run(text, steers=steers)
         else:
             self.turns.add_prompt(text, steers=steers)
 
@@ -138,7 +142,7 @@ class Chat:
 
     def rewind(self) -> None:
         """See `Keys`."""
-        self._run_slash_command("/rewind")
+        self.slash_commands.run("/rewind", steers=False)
 
     def cycle_mode(self) -> None:
         """See `Keys`."""
@@ -177,6 +181,16 @@ class Chat:
         self.code = code
         terminate_all()
         self.leave()
+
+    async def find_prompts(self) -> None:
+        """Wait until the skills and commands are known that hold here. Raises as `prepare`."""
+        await self.sessions.ensure_prepared()
+
+    def set_prompts(self, listed: PromptFileList) -> None:
+        """These skills and commands were found in files."""
+        self.slash_commands.set_prompts(listed)
+        if self._is_attached:
+            self.slash_commands.complete_in(self.terminal)
 
     # ---- what is told --------------------------------------------------------------------------
 
@@ -418,36 +432,21 @@ class Chat:
 
     # ---- commands ------------------------------------------------------------------------------
 
-    def _run_slash_command(self, text: str) -> None:
-        name, _, rest = text[1:].partition(" ")
-        found = next((one for one in self.commands if one.name == name), None)
-        if found is None:
-            from treadle.models.catalog import suggest_name
-
-            advice = suggest_name(f"/{name}", [f"/{one.name}" for one in self.commands])
-            self.notify(f"there is no /{name}{advice}; /help lists what there is", "warn")
-        elif found.waits_for_turn:
-            if found.is_switch:
-                self._begin_switch()
-            over = self._end_switch if found.is_switch else _do_nothing
-            work = partial(_run_command, found, rest.strip(), over)
-            self.turns.add_command(TurnQueueEntry(text, work=work, dropped=over))
-        else:
-            self.run_in_background(_run_command(found, rest.strip(), _do_nothing))
-
     async def run_switch(self, work: Awaitable[None]) -> None:
         """Do what may end in another thread; nothing that is typed meanwhile is kept."""
-        self._begin_switch()
+        self.begin_switch()
         try:
             await work
         finally:
-            self._end_switch()
+            self.end_switch()
 
-    def _begin_switch(self) -> None:
+    def begin_switch(self) -> None:
+        """From here on it is not known whether what is typed is for a private thread."""
         self._switching_count += 1
         self._update_history_setting()
 
-    def _end_switch(self) -> None:
+    def end_switch(self) -> None:
+        """One who began a switch is done, or has thought better of it."""
         self._switching_count -= 1
         self._update_history_setting()
 
@@ -481,14 +480,3 @@ class Chat:
             return
         record = partial(self.turns.record_command_end, command, command_id)
         await run_shell(shell, command, self.folder, self.view, record)
-
-
-async def _run_command(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:
-    try:
-        await command.run(rest)
-    finally:
-        over()
-
-
-def _do_nothing() -> None:
-    pass

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
     from treadle.app.sessions.background_sync import BackgroundSync
     from treadle.app.sessions.open_threads import Session
+    from treadle.app.sessions.prompt_files import PromptFileList
     from treadle.app.sessions.setup import DriverParts, Setup
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
@@ -61,6 +62,8 @@ class ChatCallbacks(Struct, frozen=True):
     ask: Callable[[Question], Awaitable[Answer]]
     tell: Callable[[str], None]
     """Takes a line that a person should know."""
+    on_prompts: Callable[[PromptFileList], None]
+    """Takes the skills and commands that hold, each time they were looked for."""
 
 
 class ChatSession:
@@ -121,13 +124,16 @@ class ChatSession:
                 await self._prepare_now(self.thread_id)
 
     async def _prepare_now(self, thread: str | None, *, latest: bool = False) -> Setup:
-        setup, parts, fold, standing = await asyncio.to_thread(self._prepare, thread, latest)
+        setup, parts, fold, standing, prompts = await asyncio.to_thread(
+            self._prepare, thread, latest
+        )
         self.setup = setup
         self.thread_id = setup.thread_id
         self.folder, self.model = parts.folder, parts.config.model_name
         self.mode = _mode_of(setup)
         self.is_private = self._is_private if fold is None else fold.is_private
         self.sandbox = standing
+        self._people.on_prompts(prompts)
         for text in dict.fromkeys(setup.notices):
             if not text.startswith("approval mode plan"):  # the status line tells it
                 self._people.tell(text)
@@ -137,8 +143,9 @@ class ChatSession:
 
     def _prepare(
         self, thread: str | None, latest: bool
-    ) -> tuple[Setup, DriverParts, ThreadFold | None, str]:
+    ) -> tuple[Setup, DriverParts, ThreadFold | None, str, PromptFileList]:
         from treadle.app.sessions.host import Host, PersonCallbacks
+        from treadle.app.sessions.prompt_files import list_prompts
         from treadle.app.sessions.setup import RunChoice
         from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
         from treadle.app.stores import open_store
@@ -162,7 +169,9 @@ class ChatSession:
         )
         _refuse_task(setup)
         parts = setup.build_parts()
-        return setup, parts, setup.thread, setup.make_sandbox(parts.folder).standing().confined
+        standing = setup.make_sandbox(parts.folder).standing().confined
+        prompts = list_prompts(parts.folder, setup.store.places)
+        return setup, parts, setup.thread, standing, prompts
 
     async def open(self) -> Session:
         """The session at hand, opened if it is not: with a new thread if there is none.

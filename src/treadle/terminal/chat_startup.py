@@ -105,7 +105,8 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     )
     chat.attach(terminal, view)
     terminal.view = chat.view
-    chat.commands = terminal.commands = all_commands(chat)
+    chat.slash_commands.set_own(all_commands(chat))
+    chat.slash_commands.complete_in(terminal)
     _handle_signals(chat, early)
     logging.getLogger("treadle").addHandler(_ChatLogHandler(chat))
     try:

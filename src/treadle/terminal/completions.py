@@ -17,7 +17,7 @@ COMPLETIONS_MAX: Final = 50
 QUERY_LENGTH_MAX: Final = 200
 """Characters that are looked for; more are the beginning of no path that one types."""
 
-_SLASH = re.compile(r"/([a-z]*)")
+_SLASH = re.compile(r"/([\w-]*)")
 _FILE = re.compile(r'(?:^|(?<=\s))@("?)([^\s"]*)$')
 
 

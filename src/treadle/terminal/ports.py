@@ -10,9 +10,9 @@ screen readers and for terminals that know nothing else). One suite of tests hol
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -121,6 +121,8 @@ class InputHandler(Protocol):
 class Terminal(Protocol):
     """Where a chat is shown and heard."""
 
+    commands: Sequence[SlashCommand]
+    """What `/` completes."""
     keeps_history: bool
     """Whether what is entered goes into the history file; false in a private thread."""
 
@@ -221,3 +223,14 @@ class SlashCommand(Struct, frozen=True):
     """Whether it waits for the end of a running turn; the others may be used any time."""
     is_switch: bool = False
     """Whether another thread may be at hand afterwards, one that is private perhaps."""
+    is_prompt: bool = False
+    """Whether it is said to the agent, which is told what its file says."""
+
+
+class TurnQueueEntry(Struct, frozen=True):
+    """A prompt, or a command with the `work` that it is; `dropped` hears that it is taken back."""
+
+    text: str
+    steers: bool = False
+    work: Callable[[], Coroutine[Any, Any, None]] | None = None
+    dropped: Callable[[], None] = lambda: None

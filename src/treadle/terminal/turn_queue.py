@@ -9,14 +9,12 @@ goes on waiting until another prompt is sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Struct
-
 from treadle.errors import AgentError, StoreError
-from treadle.terminal.ports import QueuedInput
+from treadle.terminal.ports import QueuedInput, TurnQueueEntry
 
 if TYPE_CHECKING:
     from treadle.app.sessions.open_threads import Session
@@ -25,15 +23,6 @@ if TYPE_CHECKING:
     from treadle.terminal.chat_session import ChatSession
     from treadle.terminal.ports import Terminal
     from treadle.terminal.view import ChatView
-
-
-class TurnQueueEntry(Struct, frozen=True):
-    """A prompt, or a command with the `work` that it is; `dropped` hears that it is taken back."""
-
-    text: str
-    steers: bool = False
-    work: Callable[[], Coroutine[Any, Any, None]] | None = None
-    dropped: Callable[[], None] = lambda: None
 
 
 class ChatHost(Protocol):
@@ -194,7 +183,7 @@ class TurnQueue:
                 setup = self._chat.sessions.setup
                 assert session is not None
                 assert setup is not None
-                session.queue(await setup.hooks.check_prompt(typed.text), steers=typed.steers)
+                session.queue(await setup.prepare_prompt(typed.text), steers=typed.steers)
             except BaseException:
                 self._chat.terminal.fill(typed.text)
                 raise
@@ -252,7 +241,7 @@ class TurnQueue:
         while self._shown:
             session.record_command_end(*self._shown[0])
             self._shown.pop(0)
-        text = await chat.sessions.setup.hooks.check_prompt(self._in_hand.text)
+        text = await chat.sessions.setup.prepare_prompt(self._in_hand.text)
         if session.is_waiting and not session.queued_inputs:
             await self.run_turn(session, session.turn(text))
             return

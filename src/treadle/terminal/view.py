@@ -44,7 +44,7 @@ from treadle.terminal.live_lines import (
 )
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.ports import StyledLine, Terminal
-from treadle.thread.undelivered_input import strip_commands
+from treadle.thread.typed_words import strip_additions
 from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ class ChatView:
         text = message.content
         if message.role == "user":
             is_note = message.name == NOTE
-            yield line_block(text) if is_note else prompt_block(strip_commands(text))
+            yield line_block(text) if is_note else prompt_block(strip_additions(text))
         elif message.role == "assistant":
             splitter, links = MarkdownSplitter(), dict[str, Any]()
             if len(text) > HISTORY_TEXT_MAX:

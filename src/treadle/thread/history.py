@@ -13,7 +13,7 @@ from treadle.core.task.events import TaskGiven
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import FilesSaved, Merged
 from treadle.thread.fold import ThreadFold
-from treadle.thread.undelivered_input import strip_commands
+from treadle.thread.typed_words import strip_additions
 
 NumberedEntry: TypeAlias = tuple[int, str, Entry]
 """Sequence number, time and content of a record."""
@@ -56,7 +56,7 @@ def list_turns(entries: Iterable[NumberedEntry]) -> Iterator[Turn]:
             if isinstance(entry, TaskGiven):
                 prompt = entry.task
             else:
-                prompt = strip_commands(entry.message.content)
+                prompt = strip_additions(entry.message.content)
             yield Turn(number, seq, at, prompt)
 
 

@@ -11,13 +11,10 @@ from msgspec.structs import replace
 
 from treadle.core.messages import Message
 from treadle.thread.facts import CommandBegun, CommandShown
+from treadle.thread.typed_words import COMMANDS_HEAD
 
 COMMAND_COUNT_MAX: Final = 20
 """Of the commands that a person ran so many are told, the newest; all stay in the journal."""
-
-COMMANDS_HEAD: Final = "\n\n[Before saying this, the person ran commands themselves]"
-"""Stands in a message between what a person said and the commands they ran."""
-
 
 UserCommand: TypeAlias = CommandBegun | CommandShown
 """A command of a person: how it ended, or, where that is not known, that it began."""
@@ -160,8 +157,3 @@ def _format_command(command: UserCommand) -> str:
         return f"\n$ {command.command}\n[it had begun; whether and how it ended is not known]"
     failed = f"\n[exit code {command.exit_code}]" if command.exit_code else ""
     return f"\n$ {command.command}\n{command.output.rstrip() or '[no output]'}{failed}"
-
-
-def strip_commands(content: str) -> str:
-    """What a person said of a message, without the commands that they ran before."""
-    return content.partition(COMMANDS_HEAD)[0]

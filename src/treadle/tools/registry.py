@@ -53,6 +53,7 @@ from treadle.core.tools import (
 from treadle.errors import UsageError
 from treadle.risk.commits import UncommittedFile
 from treadle.sandbox.box import Sandbox
+from treadle.sandbox.path_rules import is_below
 from treadle.sandbox.policy import Policy
 from treadle.sandbox.thread_scratch import expand_variable, make_scratch
 from treadle.tool_failure import ToolFailure
@@ -112,14 +113,23 @@ class ToolContext(Struct, frozen=True):
             raise UsageError("this tool needs a registry with a workspace")
         return self.root
 
-    def place(self, arguments: dict[str, Any]) -> tuple[ToolContext, dict[str, Any]]:
-        """The context and the arguments of a call whose `path` may lie in the scratch folder.
+    def place(
+        self, arguments: dict[str, Any], *, only_reads: bool = False
+    ) -> tuple[ToolContext, dict[str, Any]]:
+        """The context and the arguments of a call whose `path` may lie in another folder.
 
         If it does, that folder is the workspace of the call: a tool needs to know of no second one,
-        and no path leads from one to the other.
+        and no path leads from one to the other. It is the scratch folder, or for a tool that
+        `only_reads` that of a skill, which may lie anywhere.
         """
         path = arguments.get("path")
-        if not self.scratch or not isinstance(path, str):
+        if not isinstance(path, str):
+            return self, arguments
+        skills = self.sandbox.policy.skills if only_reads and self.sandbox is not None else ()
+        for folder in skills if path.startswith("/") else ():
+            if is_below(os.path.normpath(path), folder):
+                return replace(self, root=Root(folder)), arguments
+        if not self.scratch:
             return self, arguments
         path = expand_variable(path, self.scratch)
         is_there = path == self.scratch or path.startswith(f"{self.scratch}/")
@@ -362,7 +372,9 @@ class Registry:
         if tool is None:
             names = ", ".join(self._tools) or "none"
             raise ToolFailure(ToolErrorKind.NOT_FOUND, f"{call.tool_name}; there are: {names}")
-        context, arguments = context.place(tool.signature.parse(call.arguments_json))
+        only_reads = tool.definition.effect is EffectClass.READ
+        parsed = tool.signature.parse(call.arguments_json)
+        context, arguments = context.place(parsed, only_reads=only_reads)
         if tool.is_async:
             first = (context,) if tool.signature.takes_context else ()
             value = await tool.function(*first, **arguments)

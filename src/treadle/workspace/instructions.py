@@ -6,13 +6,13 @@ read once, when a thread begins, and recorded with it: a resumed thread sends th
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+
+from treadle.workspace.bounded_files import find_repository_root, list_folders_up, read_within
 
 FILE_NAME: Final = "AGENTS.md"
 
@@ -40,8 +40,7 @@ def read_instructions(
         hides: whether a path is hidden from tools; no link is followed there.
     """
     here = Path(folder).resolve()
-    has_git = (one for one in (here, *here.parents) if os.path.exists(one / ".git"))  # noqa: PTH110
-    root = next(has_git, here)
+    root = find_repository_root(here)
     sections: list[str] = []
     notices: list[str] = []
     left = SIZE_MAX
@@ -50,7 +49,7 @@ def read_instructions(
         try:
             if path.is_symlink() and hides(path):
                 raise ValueError("it is a link to what is hidden from tools")
-            data, is_cut = _read(path, root, left)
+            data, is_cut = read_within(path, root, left)
         except (OSError, ValueError) as error:
             notices.append(f"{name} is not used: {error}")
             continue
@@ -65,28 +64,7 @@ def read_instructions(
 
 
 def _nearest_first(root: Path, here: Path) -> Iterator[Path]:
-    between = [one for one in (here, *here.parents) if one == root or root in one.parents]
-    for one in between:
-        path = one / FILE_NAME
+    for folder in list_folders_up(root, here):
+        path = folder / FILE_NAME
         if path.is_symlink() or path.exists():
             yield path
-
-
-def _read(path: Path, root: Path, size_max: int) -> tuple[bytes, bool]:
-    """At most `size_max` bytes, and whether there were more.
-
-    A link may lead to another file of the repository, nowhere else: what a repository says must
-    not bring a file of its reader into a prompt.
-    """
-    try:
-        real = path.resolve(strict=True)
-    except RuntimeError as error:  # Python 3.11 and 3.12 say so; later ones raise an OSError
-        raise ValueError("it is a link that leads in a circle") from error
-    if real != root and root not in real.parents:
-        raise ValueError("it is a link that leads out of the repository")
-    descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is no regular file")
-        data = file.read(size_max + 1)
-    return data[:size_max], len(data) > size_max

@@ -15,6 +15,13 @@ from treadle.app.sessions.approval_modes import Approval, find_recorded_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host, PersonCallbacks
+from treadle.app.sessions.prompt_files import (
+    describe_skills,
+    describe_unused_prompts,
+    expand_prompt,
+    list_prompts,
+    list_skill_folders,
+)
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
@@ -222,7 +229,8 @@ class Setup(Struct, frozen=True):
 
     def make_sandbox(self, folder: str) -> Sandbox:
         """What holds the commands of this run: what was chosen for it, else what is set."""
-        policy = make_policy(self.loaded.settings, self.store.places)
+        skills = list_skill_folders(list_prompts(folder, self.store.places), folder)
+        policy = replace(make_policy(self.loaded.settings, self.store.places), skills=skills)
         if self.choice.sandbox:
             policy = replace(policy, level=Level(self.choice.sandbox))
         network = Network(self.choice.network or self.loaded.settings.network)
@@ -270,7 +278,25 @@ class Setup(Struct, frozen=True):
         prompt = SYSTEM_PROMPT.format(folder=folder)
         if self.store.places.scratch:
             prompt = f"{prompt} {SCRATCH_SENTENCE}"
-        return f"{prompt}\n\n{found.text}" if found.text else prompt
+        parts = (prompt, found.text, self._make_skills_prompt(folder))
+        return "\n\n".join(part for part in parts if part)
+
+    def _make_skills_prompt(self, folder: str) -> str:
+        """Which skills a new thread is told of. One that comes later is told to the next thread."""
+        listed = list_prompts(folder, self.store.places)
+        self.notices.extend(describe_unused_prompts(listed, folder))
+        return describe_skills(listed, folder)
+
+    async def prepare_prompt(self, typed: str) -> str:
+        """What is said for a line that a person typed: what `/NAME` stands for is put behind it.
+
+        Raises:
+            UsageError: there is no such skill or command, or its arguments do not fit.
+            AgentError: a hook of the person's is against it; nothing was said.
+        """
+        if typed.startswith("/"):
+            typed = expand_prompt(typed, list_prompts(self.workspace(), self.store.places))
+        return await self.hooks.check_prompt(typed)
 
     def _build_config(self, folder: str) -> AgentConfig:
         """What the thread has recorded, with what was set or chosen since."""

@@ -85,7 +85,7 @@ async def run_turn(
     """
     check_turn(setup, request)
     if setup.thread is None and request.prompt is not None:
-        request = replace(request, prompt=await setup.hooks.check_prompt(request.prompt))
+        request = replace(request, prompt=await setup.prepare_prompt(request.prompt))
     return await work_on_thread(
         setup,
         lambda: open_turn(setup, request, on_output),
@@ -110,7 +110,7 @@ async def finish_turn(
     if opened.questions:
         text = "the prompt is kept: it is delivered when the calls that wait are answered"
         on_notice(Notice(text))
-    return await opened.turn(await setup.hooks.check_prompt(request.prompt))
+    return await opened.turn(await setup.prepare_prompt(request.prompt))
 
 
 def _check_not_empty(setup: Setup) -> None:

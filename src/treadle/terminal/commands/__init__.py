@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.terminal.commands.agent_settings import agent_setting_commands
 from treadle.terminal.commands.information import information_commands
 from treadle.terminal.commands.results import result_commands
+from treadle.terminal.commands.skills import skill_commands
 from treadle.terminal.commands.threads import thread_commands
 from treadle.terminal.ports import SlashCommand
 
@@ -20,5 +21,6 @@ def all_commands(chat: Chat) -> tuple[SlashCommand, ...]:
         *information_commands(chat),
         *thread_commands(chat),
         *agent_setting_commands(chat),
+        *skill_commands(chat),
         *result_commands(chat),
     )

@@ -30,7 +30,9 @@ def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
 async def _help(chat: Chat, _: str) -> None:
     from treadle.terminal.keys import INPUT_PREFIXES, KEYS
 
-    commands = [(f"/{one.name} {one.argument}".strip(), one.words) for one in chat.commands]
+    commands = [
+        (f"/{one.name} {one.argument}".strip(), one.words) for one in chat.slash_commands.all
+    ]
     keys = [(key.shown, key.words) for key in KEYS]
     chat.terminal.commit(
         two_column_table(commands),

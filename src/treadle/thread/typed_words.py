@@ -1,0 +1,18 @@
+"""What a person typed, of a message that tells a model more than that. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMMANDS_HEAD: Final = "\n\n[Before saying this, the person ran commands themselves]"
+"""Stands in a message between what a person said and the commands they ran."""
+
+EXPANSION_HEAD: Final = "\n\n[The person's words above call this "
+"""Stands in a message between `/NAME ARGUMENTS` and the text of the file that it stands for."""
+
+
+def strip_additions(content: str) -> str:
+    """What a person typed of a message: neither the file they called nor the commands they ran."""
+    for head in (COMMANDS_HEAD, EXPANSION_HEAD):
+        content = content.partition(head)[0]
+    return content
