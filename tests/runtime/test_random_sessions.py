@@ -39,7 +39,7 @@ from treadle.runtime.session import Session
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import scan_journal
 from treadle.thread.recovery import CallProgress, get_call_progress
-from treadle.thread.undelivered_input import strip_additions
+from treadle.thread.typed_words import strip_additions
 
 EFFECTS = {"look": EffectClass.READ, "put": EffectClass.IDEMPOTENT, "edit": EffectClass.MUTATE}
 BEHAVIOURS = ("fine", "fails", "raises", "slow", "for ever", "says how far", "finishes anyway")

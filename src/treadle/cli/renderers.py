@@ -14,7 +14,7 @@ import msgspec
 
 from treadle import outputs
 from treadle.app.json_text import escape_json
-from treadle.app.threads.call_text import describe_call, first_lines
+from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
 from treadle.cli.question_output import show_pending_questions
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -22,6 +22,7 @@ from treadle.core.task.table import State
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.prices.usage_text import describe_usage
 from treadle.outputs import Output, TurnFinished, TurnOutcome
+from treadle.thread.plan import read_plan_call
 from treadle.thread.safe_text import sanitize_text
 
 SCHEMA_VERSION: Final = 1
@@ -86,7 +87,7 @@ class TextRenderer:
                 self._calls.clear()
             self._open_count += 1
             self._calls[output.call.id] = output.call
-            _print_activity(f"● {describe_call(output.call)}", fg="cyan")
+            _print_call(output.call)
         elif isinstance(output, outputs.ToolFinished):
             call = self._calls.get(output.call_id)
             self._open_count -= call is not None
@@ -222,6 +223,13 @@ def _print_activity(text: str, **style: Any) -> None:
 def make_printable(text: str) -> str:
     """The text as a terminal may get it. See `treadle.thread.safe_text`."""
     return sanitize_text(text)
+
+
+def _print_call(call: ToolCall) -> None:
+    _print_activity(f"● {describe_call(call)}", fg="cyan")
+    if (plan := read_plan_call(call)) is not None:
+        for line in list_plan_lines(plan):
+            _print_activity(f"  {line}", dim=True)
 
 
 def _print_tool_result(output: outputs.ToolFinished) -> None:

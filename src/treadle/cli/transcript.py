@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from treadle.app.threads.call_text import describe_call, first_lines
+from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
 from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
@@ -19,6 +19,7 @@ from treadle.models.prices.usage_text import describe_usage
 from treadle.thread.document import Thread
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import NumberedEntry, Turn
+from treadle.thread.plan import find_plan
 from treadle.thread.safe_text import sanitize_text
 from treadle.thread.usage import sum_usage_by_turn
 from treadle.thread.web_searches import describe_web_search, list_web_searches
@@ -68,6 +69,7 @@ def _list_fields(
         ("tags", " ".join(document.metadata.tags)),
         ("state", "waits for approval" if fold.machine.questions else state),
         ("pending", _describe_pending(fold, document)),
+        ("plan", _describe_plan(fold)),
         ("trash", "yes: `treadle restore` brings it back" if document.is_trashed else None),
         ("pinned", "yes" if document.metadata.is_pinned else None),
         ("fork of", None if base is None else f"{base.thread} at version {base.version}"),
@@ -85,6 +87,13 @@ def _list_fields(
         ("used", describe_usage(document.usage)),
         ("private", "yes: never leaves this machine" if document.is_private else None),
     ]
+
+
+def _describe_plan(fold: ThreadFold) -> str | None:
+    plan = find_plan(fold.conversation)
+    if plan is None:
+        return None
+    return "\n         ".join((plan.summary, *list_plan_lines(plan)))
 
 
 def _describe_times(document: Thread) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.app.threads.call_text import describe_call, first_lines
+from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
 from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, UserInput
 from treadle.core.messages import ToolCall
 from treadle.core.task.events import TaskGiven
@@ -17,6 +17,7 @@ from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.facts import CommandBegun, CommandShown, ThreadCreated
+from treadle.thread.plan import read_plan_call
 from treadle.thread.record import Record
 
 
@@ -89,7 +90,9 @@ def _format_answer(_: CallsById, entry: LlmEvent.Completed) -> Iterator[WatchLin
     if message.content:
         yield from _format_message(message.role, message.content)
     for call in message.tool_calls:
-        yield WatchLine("call", describe_call(call))
+        plan = read_plan_call(call)
+        steps = [] if plan is None else list_plan_lines(plan)
+        yield WatchLine("call", "\n".join((describe_call(call), *steps)))
 
 
 def _format_result(calls: CallsById, entry: ToolCompleted) -> Iterator[WatchLine]:

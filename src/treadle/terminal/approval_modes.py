@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 _AUTO: Final = "auto"
 
+_MODE_OF_KEY: Final = {"y": "ask", "e": "auto-edit"}
+_PLAN_CHOICES: Final = (
+    DialogChoice("y", "yes, and ask before each change (ask)"),
+    DialogChoice("e", "yes, and edit files unasked (auto-edit)"),
+    DialogChoice("n", "no, stay in plan mode"),
+)
+
 
 class ApprovalModeSwitch:
     """The approval modes, of which `auto` is only for who has said yes to it once.
@@ -55,6 +62,26 @@ class ApprovalModeSwitch:
                 return  # and not on to plan, which would refuse the call
             if not await self.choose(wanted):
                 await self.choose(MODES[0])
+
+    async def offer_to_leave_plan(self) -> str | None:
+        """Ask whether the plan is carried out that the agent has ended its turn with.
+
+        Returns:
+            What is said to the agent then, in the mode that was chosen; `None` if no plan waits, or
+            the person stays in plan mode.
+
+        Raises:
+            EOFError: nobody is there any more.
+            NotConfiguredError: as `ChatSession.choose`.
+        """
+        from treadle.app.sessions.plan_approval import GO_AHEAD, find_waiting_plan
+
+        session = self._sessions.session
+        if session is None or find_waiting_plan(session, self._sessions.mode) is None:
+            return None
+        question = styled_text("Carry out this plan?", "bold")
+        mode = _MODE_OF_KEY.get(await self._terminal.choose(question, _PLAN_CHOICES), "")
+        return GO_AHEAD if mode and await self.choose(mode) else None
 
     async def choose(self, mode: str) -> bool:
         """Have this one of `MODES`; false if the person thinks better of it.

@@ -375,15 +375,20 @@ class Chat:
         if session.is_waiting:
             if session.queued_inputs:  # it was left there
                 self.turns.pause()
-            return
-        self.notify("going on with what was left unfinished")
-        await self.turns.run_turn(session, session.resume())
+        else:
+            self.notify("going on with what was left unfinished")
+            await self.turns.run_turn(session, session.resume())
+        await self.turns.offer_plan()
 
     async def compact(self, focus: str) -> None:
         """Have a summary stand for the conversation so far."""
         session = await self.open()
         if session is not None:
             await self.turns.run_turn(session, session.compact(focus))
+
+    async def offer_plan(self) -> str | None:
+        """See `ApprovalModeSwitch.offer_to_leave_plan`."""
+        return await self.modes.offer_to_leave_plan()
 
     async def fork(self, thread_id: str) -> None:
         """Go on in a fork of a thread, from where nothing was under way."""

@@ -49,6 +49,8 @@ class ChatHost(Protocol):
 
     async def open(self) -> Session | None: ...  # noqa: D102
 
+    async def offer_plan(self) -> str | None: ...  # noqa: D102
+
     def notify(self, text: str, style: str = "dim") -> None: ...  # noqa: D102
 
     def show_error(self, error: TreadleError) -> None: ...  # noqa: D102
@@ -214,8 +216,10 @@ class TurnQueue:
                     await self._run_current_prompt()
                 elif session is not None and session.queued_inputs:
                     await self.run_turn(session, session.resume())
-                else:
+                elif self._waiting or (said := await chat.offer_plan()) is None:
                     return
+                else:
+                    self._in_hand = TurnQueueEntry(said)
                 if self._is_held:
                     return
                 session = chat.sessions.session
@@ -248,6 +252,11 @@ class TurnQueue:
         session.queue(text, steers=False)
         self._in_hand = None
         await self.run_turn(session, session.resume())
+
+    async def offer_plan(self) -> None:
+        """Ask about a plan that waits, and have it carried out; not after an interruption."""
+        if not self._is_held:
+            await self._run_turns()
 
     async def run_turn(
         self, session: Session, work: Coroutine[Any, Any, TurnFinished]

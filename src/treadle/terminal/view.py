@@ -43,7 +43,9 @@ from treadle.terminal.live_lines import (
     thought_lines,
 )
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
+from treadle.terminal.plan_view import PlanView
 from treadle.terminal.ports import StyledLine, Terminal
+from treadle.thread.plan import PLAN_TOOL
 from treadle.thread.typed_words import strip_additions
 from treadle.thread.web_searches import describe_web_search, list_web_searches
 
@@ -91,6 +93,7 @@ class ChatView:
         self._now = now
         self._read = None if folder is None else make_file_reader(folder)
         self._whole = whole
+        self.plan = PlanView(is_plain=terminal.is_plain)
         self._text = MarkdownSplitter()
         self._links: dict[str, Any] = {}
         self._thought = ""
@@ -184,6 +187,7 @@ class ChatView:
         self._calls.clear()
         self._asked.clear()
         self._last = self._turn_s = self._retry_s = None
+        self.plan.clear()
         self._terminal.refresh()
 
     def _commit(self, *blocks: RenderableType, is_tight: bool = False) -> None:
@@ -276,6 +280,8 @@ class ChatView:
             self._commit_pieces([*self._text.feed(output.answer), *self._text.close()])
         for running in self._running.values():
             self._commit_line(f"not finished: {running.title}", "warn")
+        if (plan := self.plan.end_turn()) is not None:
+            self._commit(plan)
         took_s = None if self._turn_s is None else self._now() - self._turn_s
         if output.error == self._error:
             output = _without_error(output)
@@ -322,6 +328,8 @@ class ChatView:
         self._has_answered = False
         call = output.call
         self._calls[call.id] = call
+        if call.tool_name == PLAN_TOOL:  # shown when it is told, which takes no time
+            return
         running = RunningCall(call, self._now())
         self._running[call.id] = running
         before = read_original(call, self._read)
@@ -344,6 +352,10 @@ class ChatView:
         named = output.call or ToolCall(output.call_id, output.tool_name)
         call = self._calls.get(output.call_id, named)
         how, outcome = describe_outcome(output.outcome), output.outcome
+        if how.is_good and (told := self.plan.update(call)) is not None:
+            if self._terminal.is_plain:
+                self._commit_line(told)
+            return
         if isinstance(outcome, ToolExecutionOutcome.Success):
             text, diff = outcome.output, compute_diff(call, before, self._read)
         else:
@@ -380,6 +392,8 @@ class ChatView:
                 yield TrimmedBlock(block)
             if message in said:
                 yield line_block(f"… {shown - first - 1} messages")
+        if (plan := self.plan.restore(messages)) is not None:
+            yield from (Text(""), plan)
 
     def _render_message(
         self, message: Message, calls: dict[str, ToolCall]
@@ -407,6 +421,8 @@ class ChatView:
             named = ToolCall(message.tool_call_id or "", message.name or "")
             call = calls.get(named.id, named)
             how = parse_result_message(text)
+            if how.is_good and call.tool_name == PLAN_TOOL:
+                return  # the newest plan stands below all messages
             diff = preview_diff(call) if how.is_good else None
             yield result_block(title_of(call), how, None, diff=diff, is_plain=plain)
 
@@ -439,6 +455,8 @@ class ChatView:
         elif self._thought:
             lines += thought_lines(self._thought, width)
         lines += call_lines(self._running.values(), now, width)
+        if self._turn_s is not None and not self._is_asking:
+            lines += self.plan.live_lines(width)
         if not self._running and self._turn_s is not None and not self._is_asking:
             lines.append(self._spinner_line(now, self._turn_s, width))
         return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from treadle.tools.bash import bash
 from treadle.tools.edit_file import edit_file
 from treadle.tools.list_files import list_files
+from treadle.tools.plan import plan
 from treadle.tools.read_file import read_file
 from treadle.tools.registry import AnyTool
 from treadle.tools.search_files import search_files
@@ -14,4 +15,4 @@ from treadle.tools.write_file import write_file
 
 def builtin_tools() -> tuple[AnyTool, ...]:
     """All of them, in the order in which models are told of them; they need a workspace."""
-    return (read_file, list_files, search_files, edit_file, write_file, bash, web_fetch)
+    return (read_file, list_files, search_files, edit_file, write_file, bash, web_fetch, plan)

@@ -6,6 +6,7 @@ import json
 from typing import Final
 
 from treadle.core.messages import ToolCall
+from treadle.thread.plan import AgentPlan, StepStatus, read_plan_call
 
 HEAD_LENGTH_MAX: Final = 100
 HEAD_LINES_MAX: Final = 3
@@ -28,6 +29,8 @@ def first_lines(text: str, *, is_whole: bool = True) -> str:
 
 def describe_call(call: ToolCall) -> str:
     """A call in one line: the command itself, or the tool and what it works on."""
+    if (plan := read_plan_call(call)) is not None:
+        return f"plan: {plan.summary}"[:HEAD_LENGTH_MAX].replace("\n", "⏎")
     try:
         arguments = json.loads(call.arguments_json)
     except ValueError:
@@ -46,3 +49,15 @@ def _format_value(value: object) -> str:
     if isinstance(value, list) and all(isinstance(one, str | int) for one in value):
         return " ".join(str(one) for one in value)
     return str(value) if isinstance(value, str | int) else ""
+
+
+_STEP_MARKS: Final = {
+    StepStatus.DONE: "[x]",
+    StepStatus.IN_PROGRESS: "[>]",
+    StepStatus.PENDING: "[ ]",
+}
+
+
+def list_plan_lines(plan: AgentPlan) -> list[str]:
+    """The steps of a plan, a line each, with a mark for how far it is."""
+    return [f"{_STEP_MARKS[one.status]} {' '.join(one.step.split())}" for one in plan.steps]

@@ -23,6 +23,9 @@ def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
         SlashCommand(
             "cost", "what this thread has cost", partial(_cost, chat), waits_for_turn=False
         ),
+        SlashCommand(
+            "plan", "the steps that the agent has told", partial(_plan, chat), waits_for_turn=False
+        ),
         SlashCommand("quit", "end the chat", partial(_quit, chat), waits_for_turn=False),
     )
 
@@ -93,6 +96,13 @@ async def _cost(chat: Chat, _: str) -> None:
         ("this thread", describe_usage(session.usage)),
     ]
     chat.terminal.commit(two_column_table(rows))
+
+
+async def _plan(chat: Chat, _: str) -> None:
+    if (block := chat.view.plan.block()) is None:
+        chat.notify("the agent has told no plan")
+    else:
+        chat.terminal.commit(block)
 
 
 async def _quit(chat: Chat, _: str) -> None:
