@@ -19,6 +19,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, UserInput
 from treadle.core.llm import LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     EffectClass,
     Outcome,
@@ -107,7 +108,12 @@ class Work:
         """Nothing besides the call itself."""
 
     async def execute(
-        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        *,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
     ) -> Outcome:
         """Wait, then answer."""
         if self._delay_s:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.core.tools import ToolErrorKind
+from treadle.core.tools import SeenFile, ToolErrorKind
 
 
 class ToolFailure(Exception):  # noqa: N818  it becomes a `ToolError`, which is data
@@ -12,10 +12,14 @@ class ToolFailure(Exception):  # noqa: N818  it becomes a `ToolError`, which is 
         kind: why; the kind's words come first in what the model reads.
         message: what happened and what to do next, without repeating the kind's words.
         output: what the tool had produced before it failed.
+        seen: files of which the message says how they are.
     """
 
-    def __init__(self, kind: ToolErrorKind, message: str, output: str = "") -> None:
+    def __init__(
+        self, kind: ToolErrorKind, message: str, output: str = "", seen: tuple[SeenFile, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.output = output
+        self.seen = seen

@@ -53,6 +53,7 @@ from treadle.core.tools import (
     Access,
     Outcome,
     RiskLevel,
+    SeenFile,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
@@ -60,6 +61,7 @@ from treadle.core.tools import (
 )
 
 _TEXTS: Final = ("", "go on", "zwei\nZeilen", "line\u2028sep", "nul\0nul", "\U0001f9f5", '"},{"')
+_SEEN: Final = (SeenFile("file", "a digest", 1, 3, "0.AABB"),)
 _IDS: Final = ("a", "b", "c", "", "call-3-0", "a-1-1", "a-3-0")
 _NAMES: Final = (*(tool.name for tool in CONFIG.tools), "unheard of")
 _RETRYABLE: Final = sorted(RETRYABLE, key=lambda kind: kind.value)
@@ -230,6 +232,7 @@ def _scope(random: Random) -> Scope | None:
 def _outcome(random: Random, call_id: str) -> Outcome:
     if random.random() < 0.6:
         changed = ("file",) if random.random() < 0.5 else ()
-        return ToolExecutionOutcome.Success(call_id, random.choice(_TEXTS), changed)
+        seen = _SEEN if changed else ()
+        return ToolExecutionOutcome.Success(call_id, random.choice(_TEXTS), changed, seen=seen)
     kind = random.choice(list(ToolErrorKind))
     return ToolExecutionOutcome.Error(call_id, ToolError(kind, random.choice(_TEXTS), "part"))

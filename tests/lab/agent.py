@@ -16,6 +16,7 @@ from treadle.core.approval import Question, Scope
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, ModelTraits, Usage
 from treadle.core.messages import Message, ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     Access,
     CompletedToolInfo,
@@ -169,7 +170,12 @@ class Toolbox:
         return None if access is None else Scope(access=access)
 
     async def execute(
-        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        *,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
     ) -> Outcome:
         name, thread = call.tool_name, key.partition(":")[0]
         place, arguments = self._world.place, call.arguments_json

@@ -20,6 +20,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Message, ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     CompletedToolInfo,
     EffectClass,
@@ -168,7 +169,12 @@ class Toolbox:
         return None
 
     async def execute(
-        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        *,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
     ) -> Outcome:
         tool = self.tools.get(call.tool_name)
         if tool is None:

@@ -64,18 +64,31 @@ async def test_what_is_asked_for_is_replaced_and_nothing_else(
     ("before", "edits", "kind", "message"),
     [
         (None, [edit("a", "b")], Kind.FILE_NOT_FOUND, "f"),
-        (b"", [edit("a", "b")], Kind.TARGET_NOT_FOUND, "edits[0].old_str does not occur in f"),
+        (
+            b"",
+            [edit("a", "b")],
+            Kind.TARGET_NOT_FOUND,
+            "edits[0].old_str does not occur in f: the file is empty",
+        ),
         (
             b"x\n  def run(self):\n",
             [edit("def runs(self):", "y")],
             Kind.TARGET_NOT_FOUND,
-            "edits[0].old_str does not occur in f; most like it is line 2: '  def run(self):'",
+            "edits[0].old_str does not occur in f: it differs from line 2: the file has "
+            "`def run(self):` where it has `def runs(self):`",
         ),
         (
             b"one two",
             [edit("one", "1"), edit("three", "3")],
             Kind.TARGET_NOT_FOUND,
-            "edits[1].old_str does not occur in f",
+            "edits[1].old_str does not occur in f: nothing in it is like it",
+        ),
+        (
+            b"one two",
+            [edit("one", "1"), edit("one two", "3")],
+            Kind.TARGET_NOT_FOUND,
+            "edits[1].old_str does not occur in f any more: "
+            "an edit before it in this call has changed that text",
         ),
         (
             b"x\nx\n x",
@@ -171,7 +184,7 @@ def test_every_byte_outside_the_replaced_text_is_kept(
     before: bytes, after: bytes, new: str
 ) -> None:
     content = before + NEEDLE.encode() + after
-    result, count = apply_edits(content, [Edit(NEEDLE, new)], "f")
+    result, count, _ = apply_edits(content, [Edit(NEEDLE, new)], "f")
     assert count == 1
     assert result.startswith(before)
     assert result[len(before) :].endswith(after)
@@ -194,11 +207,11 @@ def test_a_file_with_crlf_is_edited_as_if_it_had_lf(
     text = "\n".join([*before, "<<", *old, ">>", *after, ""])
     asked = [Edit("\n".join(["<<", *old, ">>"]), "\n".join(["<", *new, ">"]))]
     try:
-        expected, _ = apply_edits(text.encode(), asked, "f")
+        expected = apply_edits(text.encode(), asked, "f").content
     except ToolFailure:
         expected = b""
     try:
-        found, _ = apply_edits(text.replace("\n", "\r\n").encode(), asked, "f")
+        found = apply_edits(text.replace("\n", "\r\n").encode(), asked, "f").content
     except ToolFailure:
         found = b""
     assert found == expected.replace(b"\n", b"\r\n")

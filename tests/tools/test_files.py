@@ -39,7 +39,7 @@ def test_a_missing_file_is_made_with_its_folders_and_the_usual_mode(
     asked = []
     written = rewrite(root, "a/b/c.txt", lambda old: asked.append(old) or b"new")  # type: ignore[func-returns-value]
     assert asked == [None]
-    assert written == Written("a/b/c.txt", 3, None, "absent", digest(b"new"))
+    assert written == Written("a/b/c.txt", 3, None, "absent", digest(b"new"), None, b"new")
     assert (folder / "a/b/c.txt").read_bytes() == b"new"
     (folder / "beside.txt").touch()
     assert (folder / "a/b/c.txt").stat().st_mode == (folder / "beside.txt").stat().st_mode
@@ -52,10 +52,12 @@ def test_the_mode_is_kept(root: Root, folder: Path, mode: int) -> None:
     file.write_bytes(b"old")
     file.chmod(mode)
     written = rewrite(root, "run.sh", lambda _: b"newer")
-    assert written == Written("run.sh", 5, 3, digest(b"old"), digest(b"newer"))
+    digests = digest(b"old"), digest(b"newer")
+    assert written == Written("run.sh", 5, 3, *digests, b"old", b"newer")
     assert file.stat().st_mode & 0o7777 == mode
     written = overwrite(root, "run.sh", b"newest")
-    assert written == Written("run.sh", 6, 5, digest(b"newer"), content_of(root, "run.sh"))
+    digests = digest(b"newer"), content_of(root, "run.sh")
+    assert written == Written("run.sh", 6, 5, *digests, b"newer", b"newest")
     assert file.stat().st_mode & 0o7777 == mode
 
 

@@ -109,7 +109,7 @@ ONE = '"points":[{"x":1}]'
         (" \n", "the arguments are missing: the answer was cut"),
         ("{}", "Object missing required field `points`"),
         ('{"points":[]}', "Expected `array` of length >= 1 - at `$.points`"),
-        ('{"points":[{"x":"1"}]}', "Expected `int`, got `str` - at `$.points[0].x`"),
+        ('{"points":[{"x":"one"}]}', "Expected `int`, got `str` - at `$.points[0].x`"),
         ('{"points":[{"x":1},{}]}', "Object missing required field `x` - at `$.points[1]`"),
         ('{"points":[{"x":true}]}', "Expected `int`, got `bool` - at `$.points[0].x`"),
         (f'{{{ONE},"colour":"green"}}', "Invalid enum value 'green' - at `$.colour`"),

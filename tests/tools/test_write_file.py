@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from treadle.core.tools import RewrittenFile, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.tools import RewrittenFile, SeenFile, ToolErrorKind, ToolExecutionOutcome
+from treadle.tools.line_digests import digest_lines
 
 
 async def test_the_content_is_written_byte_for_byte(call: Any, folder: Path) -> None:
@@ -15,8 +16,9 @@ async def test_the_content_is_written_byte_for_byte(call: Any, folder: Path) -> 
     output = f"wrote deep/down/f.txt, {len(content.encode())} bytes"
     digest = hashlib.sha256(content.encode()).hexdigest()
     rewritten = (RewrittenFile("deep/down/f.txt", "absent", digest),)
+    seen = (SeenFile("deep/down/f.txt", digest, lines=digest_lines(content.encode())),)
     assert outcome == ToolExecutionOutcome.Success(
-        "call-0", output, ("deep/down/f.txt",), rewritten=rewritten
+        "call-0", output, ("deep/down/f.txt",), rewritten=rewritten, seen=seen
     )
     assert (folder / "deep/down/f.txt").read_bytes() == content.encode()
 

@@ -175,7 +175,7 @@ async def test_a_file_the_person_had_changed_is_not_committed_and_that_is_said(r
     agent = Agent(repo.path)
     await agent.begin()
     repo.write("a.py", "the person's, and the agent's\n")
-    repo.write("b.py", "the agent's\n")
+    repo.write("b.py", "agent = 1\n")
     result = await agent.end(edited("a.py", "b.py"))
     assert repo.committed == {"b.py": "M"}
     assert result.note.splitlines()[1] == "not committed: a.py had changes of yours"

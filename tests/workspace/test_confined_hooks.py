@@ -220,7 +220,7 @@ async def test_links_that_a_hook_leaves_do_not_make_git_write_elsewhere(
             repo.hook("post-commit", f"ln -sf {target} {where}/{name}")
             agent = agent_of(repo, backend)
             await agent.begin()
-            repo.write("a.py", f"{where} {name}\n")
+            repo.write("a.py", f"# {where} {name}\n")
             result = await agent.end(edited("a.py"))
             tree = Repo(repo.path / "tree") if "tree" in where else repo
             assert name in result.note

@@ -230,8 +230,7 @@ class Conversation(AppendList[Message]):
         seen, room = list[Message](), self.compaction.words
         head = SUMMARY_AFTER_WORDS if room else SUMMARY_HEAD
         for index in range(self.compaction.through - 1, -1, -1):
-            is_hidden = any(start <= index < end for start, end in self.hidden)
-            if room <= 0 or is_hidden or not is_by_person(self[index]):
+            if room <= 0 or self._is_hidden(index) or not is_by_person(self[index]):
                 continue
             seen.append(replace(self[index], content=cut_middle_bytes(self[index].content, room)))
             room -= len(self[index].content.encode())
@@ -263,6 +262,23 @@ class Conversation(AppendList[Message]):
         """Whether an assistant message of this conversation already uses this call id. O(1)."""
         index = self._call_at.get(call_id)
         return index is not None and index < self._length
+
+    def has_told(self, call_id: str) -> bool:
+        """Whether the model knows of the call: it is used here, and no rewind has hidden it."""
+        index = self._call_at.get(call_id, self._length)
+        return index < self._length and not self._is_hidden(index)
+
+    def _is_hidden(self, index: int) -> bool:
+        return any(start <= index < end for start, end in self.hidden)
+
+    def find_result(self, call_id: str) -> Message | None:
+        """The result of a call; `None` if there is none yet. Costs as much as its round is long."""
+        index = self._call_at.get(call_id, self._length) + 1
+        while index < self._length and (message := self[index]).role == "tool":
+            if message.tool_call_id == call_id:
+                return message
+            index += 1
+        return None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Conversation):

@@ -121,11 +121,27 @@ class RewrittenFile(Struct, frozen=True):
     after: str
 
 
+class SeenFile(Struct, frozen=True, omit_defaults=True):
+    """A file of which a call has told the model, under the name that a `Scope` has for it.
+
+    `content` is a digest of all of it, like `Scope.content`. `first_line` and `last_line` are those
+    that the result shows, from 1; 0 where it shows none. `lines` is a short digest of the lines, by
+    which those are found that differ later (`tools/line_digests.py`); empty if nobody can tell.
+    """
+
+    name: str
+    content: str
+    first_line: int = 0
+    last_line: int = 0
+    lines: str = ""
+
+
 class ToolExecutionOutcome:
     """How a call ended. The call id stands in both variants, as in the source document.
 
     `blob` is the whole of an output of which the message keeps beginning and end; `None` if the
-    message has all of it, or if it could not be kept.
+    message has all of it, or if it could not be kept. `seen` are the files of which the model has
+    heard by this call how they are now.
     """
 
     class Success(Struct, frozen=True, tag="success", tag_field="type", omit_defaults=True):
@@ -139,6 +155,7 @@ class ToolExecutionOutcome:
         changed: tuple[str, ...] = ()
         blob: BlobRef | None = None
         rewritten: tuple[RewrittenFile, ...] = ()
+        seen: tuple[SeenFile, ...] = ()
 
     class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""
@@ -146,6 +163,7 @@ class ToolExecutionOutcome:
         call_id: str
         error: ToolError
         blob: BlobRef | None = None
+        seen: tuple[SeenFile, ...] = ()
 
 
 Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
 from urllib.parse import unquote
@@ -18,10 +18,12 @@ from msgspec.structs import replace
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     BlobRef,
     CompletedToolInfo,
     Outcome,
+    SeenFile,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
@@ -141,6 +143,7 @@ async def run_call(
     key: str,
     limit_s: float,
     on_progress: Callable[[ToolProgress], None],
+    sightings: Sightings | None = None,
 ) -> Outcome:
     """Run one tool call to its outcome.
 
@@ -149,7 +152,7 @@ async def run_call(
     """
     try:
         async with asyncio.timeout(limit_s) as timer:
-            outcome = await tools.execute(call, key=key, progress=on_progress)
+            outcome = await tools.execute(call, key=key, progress=on_progress, sightings=sightings)
     except BaseException as error:
         if not is_bug(error):
             raise
@@ -222,7 +225,9 @@ def prepare_outcome(
         text = redact(replace_surrogates(outcome.output))
         kept = _store_output(call_id, keep, text)
         blob = kept.blob if kept else None
-        return replace(outcome, call_id=call_id, output=_cut_kept(text, kept), blob=blob)
+        output = _cut_kept(text, kept)
+        seen = outcome.seen if output == text else _drop_lines(outcome.seen)
+        return replace(outcome, call_id=call_id, output=output, blob=blob, seen=seen)
     error = outcome.error
     error = ToolError(
         error.kind,
@@ -233,7 +238,12 @@ def prepare_outcome(
     head = error.text.removesuffix(error.output)
     message = _cut_kept(error.message, kept, before=f"{error.kind.value}: ")
     error = ToolError(error.kind, message, _cut_kept(error.output, kept, before=head))
-    return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None)
+    return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None, outcome.seen)
+
+
+def _drop_lines(seen: Iterable[SeenFile]) -> tuple[SeenFile, ...]:
+    """The files without what the message shows of them: it is not all of that."""
+    return tuple(replace(one, first_line=0, last_line=0) for one in seen)
 
 
 def _store_output(

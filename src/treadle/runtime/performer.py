@@ -24,6 +24,7 @@ from treadle.core.events import (
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import ToolCall
 from treadle.core.repeated_calls import add_repeat_note
+from treadle.core.sightings import Sightings
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
 from treadle.core.tools import Access, CompletedToolInfo, EffectClass, ToolProgress
@@ -189,13 +190,21 @@ class Performer:
             said = self._journal.machine.conversation
             outcome = await read_stored_output(self._journal.writer, said, call, wanted)
         elif refused is None:
-            outcome = await run_call(self.tools, call, key, limit_s, on_progress)
+            outcome = await run_call(
+                self.tools, call, key, limit_s, on_progress, self._list_sightings()
+            )
         else:
             outcome = refused
         outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
         machine = self._journal.machine
         outcome = add_repeat_note(machine.conversation, machine.round, call, outcome)
         return ToolCompleted(call.id, outcome, self._journal.now())
+
+    def _list_sightings(self) -> Sightings:
+        """What the model knows of files by now."""
+        fold = self._journal.fold
+        round_ids = frozenset(call.id for call, _ in self._journal.machine.round)
+        return Sightings(fold.sightings, fold.conversation, round_ids)
 
     def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
         """Keep a long output whole, before anything is recorded that names it.

@@ -10,6 +10,7 @@ from treadle.core.approval import Scope
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     BlobRef,
     CompletedToolInfo,
@@ -74,7 +75,12 @@ class Tools(Protocol):
         ...
 
     async def execute(
-        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        *,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
     ) -> Outcome:
         """Run one call to its end; never raises for anything the call does.
 
@@ -82,6 +88,7 @@ class Tools(Protocol):
             call: as the model asked; its arguments may be malformed.
             key: the same for every run of the same call: an idempotency key.
             progress: called from the event loop, as often as the tool likes.
+            sightings: which files the model has been told of in this thread.
 
         When cancelled: end what was started (process groups included), then either return an
         outcome with what is known, or let the cancellation through.

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 
 from treadle.sandbox.path_rules import is_below
 
-from treadle.sandbox.path_rules import is_below
-
 SCRATCH_SIZE_MAX: Final = 512 * 2**20
 """Bytes in each folder that is kept in memory."""
 _SIZES_SINCE: Final = (0, 8)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
 
+from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.question_text import escape_name, list_offered_kinds, read_object
 from treadle.core.tools import RiskLevel
 from treadle.terminal.call_text import title_of
@@ -243,7 +244,7 @@ class ApprovalDialogs:
 
     async def _edit_arguments(self, call: ToolCall) -> str | None:
         """The arguments as a person has changed them, as JSON; `None` if they went back."""
-        arguments = read_object(call.arguments_json)
+        arguments = read_arguments(call)
         command = None if arguments is None else arguments.get("command")
         if arguments is not None and call.tool_name == _COMMAND_TOOL and isinstance(command, str):
             text = await self._terminal.enter("The command to run instead", command, is_long=True)
@@ -293,7 +294,7 @@ def _make_edited_question(question: Question, arguments_json: str, folder: str) 
     from treadle.risk.assess import assess
 
     def command_of(call: ToolCall) -> str:
-        command = (read_object(call.arguments_json) or {}).get("command")
+        command = (read_arguments(call) or {}).get("command")
         return command if isinstance(command, str) else ""
 
     call = replace(question.call, arguments_json=arguments_json)

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from treadle.app.threads.question_text import read_object
+from treadle.app.threads.call_arguments import read_arguments
 from treadle.core.messages import ToolCall
 from treadle.terminal.call_text import FILE_TOOLS
 
@@ -77,7 +77,7 @@ def read_original(call: ToolCall, read: FileReader | None) -> OriginalFile | Non
 
 def preview_diff(call: ToolCall, read: FileReader | None = None) -> str | None:
     """What the call would change now; `None` if it is not a call that changes a file."""
-    arguments = read_object(call.arguments_json)
+    arguments = read_arguments(call)
     if arguments is None or _path_of(call) is None:
         return None
     before = read_original(call, read)
@@ -91,7 +91,7 @@ def compute_diff(
     call: ToolCall, before: OriginalFile | None, read: FileReader | None
 ) -> str | None:
     """What a call that has ended well has changed; `None` if it is not such a call."""
-    arguments, path = read_object(call.arguments_json), _path_of(call)
+    arguments, path = read_arguments(call), _path_of(call)
     if arguments is None or path is None:
         return None
     after = None if before is None else _apply_call(call, arguments, before)
@@ -108,7 +108,7 @@ def compute_diff(
 def _path_of(call: ToolCall) -> str | None:
     if call.tool_name not in FILE_TOOLS:
         return None
-    path = (read_object(call.arguments_json) or {}).get("path")
+    path = (read_arguments(call) or {}).get("path")
     return path if isinstance(path, str) else None
 
 

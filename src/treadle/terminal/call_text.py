@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.call_text import describe_call
-from treadle.app.threads.question_text import read_object
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
 from treadle.thread.safe_text import sanitize_text
@@ -50,8 +50,7 @@ class CallResultText(Struct, frozen=True):
 
 def title_of(call: ToolCall) -> str:
     """A call in one line that steers no terminal: the command, or the tool and what it works on."""
-    arguments = read_object(call.arguments_json) if call.tool_name in FILE_TOOLS else None
-    path = None if arguments is None else arguments.get("path")
+    path = (read_arguments(call) or {}).get("path") if call.tool_name in FILE_TOOLS else None
     title = f"{call.tool_name} {path}" if isinstance(path, str) else describe_call(call)
     return _to_single_line(title)
 

@@ -16,9 +16,10 @@ from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent, Rewound, Steered, UserInput
+from treadle.core.events import LlmEvent, Rewound, Steered, ToolCompleted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
+from treadle.core.sightings import Sighting, add_sightings
 from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
@@ -101,6 +102,7 @@ class ThreadFold:
         "last_activity_at",
         "observed",
         "provider",
+        "sightings",
         "turn_steps",
         "turn_usage",
         "undelivered",
@@ -140,6 +142,8 @@ class ThreadFold:
         self.context: ContextObserved | None = None
         self.files: FilesSaved | None = None
         """The newest state of the files that was saved."""
+        self.sightings: tuple[Sighting, ...] = ()
+        """What the model was told of files, oldest first."""
         self.imported_from: str | None = None
         self.is_trashed = False
         self.is_private = header.is_private
@@ -172,7 +176,7 @@ class ThreadFold:
         fork = type(self)(header)
         fork._machine = self._machine.fork(header.thread)
         fork.provider = self.provider
-        fork.context, fork.files = self.context, self.files
+        fork.context, fork.files, fork.sightings = self.context, self.files, self.sightings
         fork.visibility, fork.joining_messages = self.visibility, self.joining_messages
         fork.turn_steps, fork.turn_usage = self.turn_steps, self.turn_usage
         if isinstance(self._machine, TaskMachine):
@@ -247,6 +251,8 @@ class ThreadFold:
         """
         if isinstance(entry, Event):
             action = self._apply_event(entry)
+            if isinstance(entry, ToolCompleted):
+                self.sightings = add_sightings(self.sightings, entry)
             self._join_branch_messages()
             self.version, self.updated_at, self.last_activity_at = seq, at, at
             return action
@@ -299,9 +305,6 @@ class ThreadFold:
     def _apply_grant(self, entry: GrantFact) -> None:
         self._machine = self._machine.with_config(apply_grant_fact(self._machine.config, entry))
 
-    def _apply_child(self, entry: ChildStarted) -> None:
-        self.children[entry.call_id] = entry.thread
-
     def _apply_title(self, entry: Renamed) -> None:
         if entry.usage is not None:
             self.usage = self.usage + entry.usage
@@ -310,17 +313,8 @@ class ThreadFold:
         self.is_named_by_person = entry.by == "person" and bool(entry.title)
         self._metadata.title = entry.title or None
 
-    def _apply_tags(self, entry: Tagged) -> None:
-        self._metadata.apply_tags(entry)
-
     def _apply_pin(self, entry: Pinned) -> None:
         self._metadata.is_pinned = entry.is_pinned
-
-    def _apply_annotation(self, entry: Annotated) -> None:
-        self._metadata.add_annotation(self.updated_at, entry.text)
-
-    def _apply_extra(self, entry: ExtraSet) -> None:
-        self._metadata.apply_extra(entry)
 
     def _apply_context(self, entry: ContextObserved) -> None:
         self.context = entry
@@ -475,17 +469,17 @@ _FACT_HANDLERS: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = Mappin
         Granted: ThreadFold._apply_grant,
         KindGranted: ThreadFold._apply_grant,
         Revoked: ThreadFold._apply_grant,
-        ChildStarted: ThreadFold._apply_child,
+        ChildStarted: lambda fold, entry: fold.children.update({entry.call_id: entry.thread}),
         InputQueued: lambda fold, entry: fold.undelivered.add(entry.message, steers=entry.steers),
         InputWithdrawn: lambda fold, _: fold.undelivered.withdraw_newest(),
         CommandBegun: lambda fold, entry: fold.undelivered.add_command(entry),
         CommandShown: lambda fold, entry: fold.undelivered.add_command(entry),
         GitObserved: ThreadFold._apply_git,
         Renamed: ThreadFold._apply_title,
-        Tagged: ThreadFold._apply_tags,
+        Tagged: lambda fold, entry: fold._metadata.apply_tags(entry),
         Pinned: ThreadFold._apply_pin,
-        Annotated: ThreadFold._apply_annotation,
-        ExtraSet: ThreadFold._apply_extra,
+        Annotated: lambda fold, entry: fold._metadata.add_annotation(fold.updated_at, entry.text),
+        ExtraSet: lambda fold, entry: fold._metadata.apply_extra(entry),
         ContextObserved: ThreadFold._apply_context,
         FilesSaved: ThreadFold._apply_files,
         Imported: ThreadFold._apply_origin,

@@ -20,6 +20,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
+from treadle.core.sightings import Sighting
 from treadle.core.task.machine import TaskState
 from treadle.core.task.memory import History, HistoryEntry
 from treadle.core.task.trace import Trace, TraceEntry
@@ -76,6 +77,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     """The places in `queued` of what steers."""
     commands: tuple[UserCommand, ...] = ()
     """Those that the next message tells of."""
+    sightings: tuple[Sighting, ...] = ()
 
 
 def _to_plain(value: Any) -> Any:
@@ -123,6 +125,7 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         merging=fold.joining_messages,
         steering=tuple(nth for nth, one in enumerate(fold.undelivered.queued) if one.steers),
         commands=fold.undelivered.commands,
+        sightings=fold.sightings,
     )
     body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
@@ -183,6 +186,7 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.metadata = snapshot.metadata
     fold.is_named_by_person = snapshot.is_named_by_person
     fold.context, fold.files = snapshot.context, snapshot.files
+    fold.sightings = snapshot.sightings
     fold.imported_from, fold.is_trashed = thread.imported_from, thread.is_trashed
     fold.is_private = thread.is_private
     fold.is_shared_with_support = thread.is_shared_with_support

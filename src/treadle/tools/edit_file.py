@@ -2,31 +2,36 @@
 
 It works on bytes, so that whatever is not replaced stays as it is, valid or not. The rules follow
 the original program, with two of its faults mended: a text must occur exactly once, and a file that
-exists is never appended to by an empty `old_str`.
+exists is never appended to by an empty `old_str`. A text that differs from the file in white space
+alone is found too (`white_space.py`), and one that is not there is explained (`edit_causes.py`).
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from itertools import islice
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta, Struct
 
+from treadle.core.sightings import Sightings
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tool_failure import ToolFailure
-from treadle.tools.files import EDIT_SIZE_MAX, rewrite
+from treadle.tools.edit_causes import Missing, find_cause, show_cause
+from treadle.tools.files import EDIT_SIZE_MAX, digest_of, read_if_there, rewrite
+from treadle.tools.known_files import refuse_changed
+from treadle.tools.near_names import with_near_names
+from treadle.tools.paths import Root
 from treadle.tools.registry import ToolContext, ToolReturn, tool
+from treadle.tools.shown_lines import show_lines
+from treadle.tools.white_space import fit_replacement
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
 
-HINT_LINE_COUNT_MAX: Final = 2000
-"""Lines compared to find the one that was meant; comparing so many takes up to half a second."""
-HINT_SIZE_MAX: Final = 80
-"""Characters of a line that are compared and shown."""
 PLACE_COUNT_MAX: Final = 5
 """Places named of a text that occurs more than once."""
+OTHER_FILE_COUNT_MAX: Final = 5
+"""Files that were seen last, in which a text is looked for that is not in its own."""
 
 
 class Edit(Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,6 +42,14 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     replace_all: Annotated[
         bool, Meta(description="Replace every occurrence instead of exactly one.")
     ] = False
+
+
+class Applied(NamedTuple):
+    """A content after some edits, how often they replaced something, and what else is told."""
+
+    content: bytes
+    replaced: int
+    remarks: tuple[str, ...] = ()
 
 
 @tool(
@@ -59,23 +72,32 @@ def edit_file(
         path: The file, relative to the workspace.
         edits: What to replace, in order.
     """
-    count = 0
+    root, sightings = context.workspace, context.sightings
+    applied = Applied(b"", 0)
 
     def change(old: bytes | None) -> bytes:
-        nonlocal count
-        new, count = apply_edits(old, edits, path)
-        return new
+        nonlocal applied
+        refuse_changed(sightings, root.name_of(path), digest_of(old), old)
+        applied = apply_edits(old, edits, path)
+        return applied.content
 
-    written = rewrite(context.workspace, path, change)
+    try:
+        with with_near_names(root, path):
+            written = rewrite(root, path, change)
+    except ToolFailure as failure:
+        if failure.kind is ToolErrorKind.TARGET_NOT_FOUND:
+            failure.message += _find_elsewhere(root, path, edits, sightings)
+        raise
     if written.size_before is None:
         return make_write_result(written, f"created {written.name}, {written.size} bytes")
-    what = f"{count} replacement{'' if count == 1 else 's'}"
+    what = f"{applied.replaced} replacement{'' if applied.replaced == 1 else 's'}"
     sizes = f"{written.size_before} -> {written.size} bytes"
-    return make_write_result(written, f"edited {written.name}: {what}, {sizes}")
+    said = (f"edited {written.name}: {what}, {sizes}", *applied.remarks)
+    return make_write_result(written, "\n".join(said))
 
 
-def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> tuple[bytes, int]:
-    """The content after all edits, and how many replacements they made. Pure.
+def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> Applied:
+    """The content after all edits. Pure.
 
     Args:
         content: of the file; `None` if there is none.
@@ -85,7 +107,7 @@ def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> tupl
     Raises:
         ToolFailure: one of the edits cannot be made.
     """
-    data, count = content or b"", 0
+    data, count, remarks = content or b"", 0, list[str]()
     for index, edit in enumerate(edits):
         place = f"edits[{index}].old_str"
         if edit.old_str == edit.new_str:
@@ -96,10 +118,44 @@ def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> tupl
             )
         if edit.old_str and content is None and not data:
             raise ToolFailure(ToolErrorKind.FILE_NOT_FOUND, path)
-        text = _FileText(data, path)
-        data, more = text.replace(edit, place) if edit.old_str else (edit.new_str.encode(), 1)
-        count += more
-    return data, count
+        if not edit.old_str:
+            data, count = edit.new_str.encode(), count + 1
+            continue
+        try:
+            applied = _FileText(data, path).replace(edit, place)
+        except ToolFailure as failure:
+            is_missing = failure.kind is ToolErrorKind.TARGET_NOT_FOUND
+            if is_missing and index and _FileText(content or b"", path).has(edit.old_str):
+                why = "an edit before it in this call has changed that text"
+                failure.message = f"{place} does not occur in {path} any more: {why}"
+            raise
+        data, count = applied.content, count + applied.replaced
+        remarks += applied.remarks
+    return Applied(data, count, tuple(remarks))
+
+
+def _find_elsewhere(
+    root: Root, path: str, edits: Sequence[Edit], sightings: Sightings | None
+) -> str:
+    """In which of the files that were seen last the first text is that is not in its own."""
+    if sightings is None:
+        return ""
+    mine = root.name_of(path)
+    recent = dict.fromkeys(one.file.name for one in sightings.newest() if one.file.name != mine)
+    content = _read_or_none(root, path) or b""
+    old = next((one.old_str for one in edits if not _FileText(content, path).has(one.old_str)), "")
+    for name in islice(recent, OTHER_FILE_COUNT_MAX):
+        other = _read_or_none(root, name)
+        if other is not None and len(old.strip()) > 1 and _FileText(other, name).has(old):
+            return f"; it stands in {name}, which you have seen too"
+    return ""
+
+
+def _read_or_none(root: Root, path: str) -> bytes | None:
+    try:
+        return read_if_there(root, path)
+    except (ToolFailure, OSError):
+        return None
 
 
 class _FileText:
@@ -118,10 +174,16 @@ class _FileText:
             # Every byte is a character in it, so whatever the file is, nothing else changes.
             self._encoding = "latin-1"
 
-    def replace(self, edit: Edit, place: str) -> tuple[bytes, int]:
-        """The bytes with the text replaced once, or everywhere if that is meant; how often."""
-        lines = self._encode(edit.old_str).split(b"\n")
-        pattern = rb"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in lines)
+    def has(self, text: str) -> bool:
+        """Whether the text occurs, whatever the line ends."""
+        try:
+            return re.search(self._pattern(text), self._data) is not None
+        except ToolFailure:  # it has characters that the file cannot have
+            return False
+
+    def replace(self, edit: Edit, place: str) -> Applied:
+        """The bytes with the text replaced once, or everywhere if that is meant."""
+        pattern = self._pattern(edit.old_str)
         if edit.replace_all:
             count = sum(1 for _ in re.finditer(pattern, self._data))
         else:
@@ -129,25 +191,61 @@ class _FileText:
             found = re.finditer(b"(?=%b)" % pattern, self._data)
             starts = [one.start() for one in islice(found, PLACE_COUNT_MAX + 1)]
             count = len(starts)
+        new = self._encode(edit.new_str).replace(b"\n", self._line_end)
         if not count:
-            message = f"{place} does not occur in {self._path}{self._hint(edit.old_str)}"
-            raise ToolFailure(ToolErrorKind.TARGET_NOT_FOUND, message)
+            return self._replace_fitted(edit, place)
         if count > 1 and not edit.replace_all:
             raise self._ambiguous(starts, place)
-        new = self._encode(edit.new_str).replace(b"\n", self._line_end)
-        if len(self._data) + count * len(new) > EDIT_SIZE_MAX:
+        self._check_size(len(self._data) + count * len(new))
+        return Applied(*re.subn(pattern, lambda _: new, self._data))
+
+    def _replace_fitted(self, edit: Edit, place: str) -> Applied:
+        """The text replaced where it stands but for its white space, if that is one place."""
+        text = self._data.decode(self._encoding)
+        plain = text.replace("\r\n", "\n")
+        old, new = (one.replace("\r\n", "\n") for one in (edit.old_str, edit.new_str))
+        fit = fit_replacement(plain, old, new)
+        # A file with line ends of both kinds would not come back as it was.
+        is_one_kind = plain == text or plain.replace("\n", "\r\n") == text
+        if fit is None or not is_one_kind:
+            missing = Missing(plain, old, new)
+            cause = find_cause(missing)
+            raise ToolFailure(
+                ToolErrorKind.TARGET_NOT_FOUND,
+                f"{place} does not occur in {self._path}: {cause.words}",
+                show_cause(missing, cause),
+            )
+        (start, end), fitted = fit
+        changed = plain[:start] + fitted + plain[end:]
+        if plain != text:
+            changed = changed.replace("\n", "\r\n")
+        data = changed.encode(self._encoding)
+        self._check_size(len(data))
+        first, last = plain.count("\n", 0, start) + 1, plain.count("\n", 0, max(start, end - 1)) + 1
+        where = f"line {first}" if first == last else f"lines {first}-{last}"
+        indented = "" if fitted == new else ", and new_str was indented as they are"
+        remark = f"[{place} differed from {where} in white space only: taken for them{indented}]"
+        return Applied(data, 1, (remark,))
+
+    def _check_size(self, size: int) -> None:
+        if size > EDIT_SIZE_MAX:
             message = f"{self._path} would become too large to edit"
             raise ToolFailure(ToolErrorKind.FAILED, message)
-        return re.subn(pattern, lambda _: new, self._data)
 
     def _ambiguous(self, starts: Sequence[int], place: str) -> ToolFailure:
-        numbers = [str(self._data.count(b"\n", 0, start) + 1) for start in starts]
+        numbers = [self._data.count(b"\n", 0, start) + 1 for start in starts[:PLACE_COUNT_MAX]]
         more = ", ..." if len(starts) > PLACE_COUNT_MAX else ""
-        where = ", ".join(numbers[:PLACE_COUNT_MAX]) + more
+        where = ", ".join(map(str, numbers)) + more
         message = f"{place} occurs more than once in {self._path} (lines {where})"
         return ToolFailure(
-            ToolErrorKind.FAILED, f"{message}: give more lines around it, or set replace_all"
+            ToolErrorKind.FAILED,
+            f"{message}: give more lines around it, or set replace_all",
+            show_lines(self._data.decode(self._encoding).split("\n"), numbers),
         )
+
+    def _pattern(self, text: str) -> bytes:
+        lines = self._encode(text).split(b"\n")
+        return rb"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in lines)
 
     def _encode(self, text: str) -> bytes:
         try:
@@ -158,14 +256,3 @@ class _FileText:
                 f"which has no {error.object[error.start : error.end]!r}"
             )
             raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, message) from error
-
-    def _hint(self, text: str) -> str:
-        """The line most like the first line that was looked for, if any is."""
-        wanted = next((line.strip() for line in text.splitlines() if line.strip()), "")
-        lines = self._data.decode(self._encoding).splitlines()[:HINT_LINE_COUNT_MAX]
-        shown = [line.strip()[:HINT_SIZE_MAX] for line in lines]
-        near = difflib.get_close_matches(wanted[:HINT_SIZE_MAX], shown, n=1)
-        if not near:
-            return ""
-        number = shown.index(near[0])
-        return f"; most like it is line {number + 1}: {lines[number][:HINT_SIZE_MAX]!r}"

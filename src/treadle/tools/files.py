@@ -28,6 +28,8 @@ CHUNK_SIZE: Final = 1024 * 1024
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
 """The content of a file, `None` if there is no file -> its new content."""
+Check: TypeAlias = Callable[[str, bytes | None], None]
+"""What `content_of` says of a file, and its content; `None` if there is no file, or too much."""
 
 ABSENT: Final = "absent"
 """What `content_of` says where there is no file."""
@@ -39,7 +41,8 @@ class Written(NamedTuple):
     """A file that was written: its name relative to the root without links, sizes in bytes.
 
     `size_before` is `None` where there was no file. `before` and `after` are what `content_of` says
-    of it.
+    of it, `old` and `new` what it held and holds; `old` is `None` where there was no file, or one
+    too large to be edited.
     """
 
     name: str
@@ -47,6 +50,8 @@ class Written(NamedTuple):
     size_before: int | None
     before: str
     after: str
+    old: bytes | None
+    new: bytes
 
 
 def content_of(root: Root, path: str) -> str:
@@ -82,15 +87,25 @@ def _of_large(about: os.stat_result) -> str:
     return f"{about.st_size}:{about.st_mtime_ns}:{about.st_ino}"
 
 
-def _digest_at(place: int, name: str) -> str:
+def _look_at(place: int, name: str, check: Check) -> tuple[str, bytes | None]:
     try:
         fd = open_regular(name, place)
     except FileNotFoundError:
-        return ABSENT
-    return _digest_and_close(fd)
+        old, digest = None, ABSENT
+    else:
+        try:
+            about = os.fstat(fd)
+            is_large = about.st_size > EDIT_SIZE_MAX
+            old = None if is_large else _read_all(fd, name)
+            digest = _of_large(about) if is_large else digest_of(old)
+        finally:
+            os.close(fd)
+    check(digest, old)
+    return digest, old
 
 
-def _digest_of(content: bytes | None) -> str:
+def digest_of(content: bytes | None) -> str:
+    """What `content_of` says of a file that holds this; `None` is none."""
     return ABSENT if content is None else sha256(content).hexdigest()
 
 
@@ -108,21 +123,35 @@ def rewrite(root: Root, path: str, change: Change) -> Written:
             and no temporary file is left.
     """
     with _turn, as_failure(path):
-        old = _read_if_there(root, path)
+        old = read_if_there(root, path)
         new = change(old)
         return _put(root, path, new, lambda place, name: _unchanged(place, name, path, old))
 
 
-def overwrite(root: Root, path: str, content: bytes) -> Written:
+def overwrite(
+    root: Root, path: str, content: bytes, check: Check = lambda digest, old: None
+) -> Written:
     """Replace a file whatever it holds; make it, and its folders, if missing.
+
+    Args:
+        root: the folder to stay in.
+        path: the file.
+        content: all that it is to hold.
+        check: may raise, right before the file goes, to leave everything as it is.
 
     Raises as `rewrite`, but not for what the file held.
     """
     with _turn, as_failure(path):
-        return _put(root, path, content, _digest_at)
+        return _put(root, path, content, lambda place, name: _look_at(place, name, check))
 
 
-def _read_if_there(root: Root, path: str) -> bytes | None:
+def read_if_there(root: Root, path: str) -> bytes | None:
+    """What a file holds; `None` if there is none.
+
+    Raises:
+        ToolFailure: the path is refused, or the file is too large.
+        OSError: the file cannot be read.
+    """
     try:
         fd = root.open_file(path)
     except ToolFailure as failure:
@@ -148,8 +177,8 @@ def _read_all(fd: int, path: str) -> bytes:
     return b"".join(chunks)
 
 
-def _unchanged(place: int, name: str, path: str, old: bytes | None) -> str:
-    """The digest of the file, if it is still what `change` was given; it is refused if not."""
+def _unchanged(place: int, name: str, path: str, old: bytes | None) -> tuple[str, bytes | None]:
+    """The file as it is, if it is still what `change` was given; it is refused if not."""
     try:
         fd = open_regular(name, place)
     except FileNotFoundError:
@@ -164,21 +193,26 @@ def _unchanged(place: int, name: str, path: str, old: bytes | None) -> str:
             ToolErrorKind.FAILED,
             f"{path} was changed by somebody else meanwhile and is left alone: read it again",
         )
-    return _digest_of(old)
+    return digest_of(old), old
 
 
-def _put(root: Root, path: str, content: bytes, look: Callable[[int, str], str]) -> Written:
+def _put(
+    root: Root,
+    path: str,
+    content: bytes,
+    look: Callable[[int, str], tuple[str, bytes | None]],
+) -> Written:
     """Put the content in place; `look` says, right before, what the file is that goes."""
     with root.locate(path, create_parents=True) as (place, name):
         root.refuse_protected(place, name, path)
         before = _stat_writable(place, name)
         temporary = f".{secrets.token_hex(8)}.treadle-tmp"
         mode = 0o666 if before is None else 0o600
-        old = ""
+        digest, old = "", None
 
         def check() -> None:
-            nonlocal old
-            old = look(place, name)
+            nonlocal digest, old
+            digest, old = look(place, name)
 
         status = replace_file(
             place,
@@ -190,8 +224,18 @@ def _put(root: Root, path: str, content: bytes, look: Callable[[int, str], str])
             check=check,
         )
         sync_folder(place)
-    after = _of_large(status) if len(content) > EDIT_SIZE_MAX else _digest_of(content)
-    return Written(root.name_of(path), len(content), before and before.st_size, old, after)
+    after = _of_large(status) if len(content) > EDIT_SIZE_MAX else digest_of(content)
+    size_before = before and before.st_size
+    return Written(root.name_of(path), len(content), size_before, digest, after, old, content)
+
+
+def read_unless_large(fd: int) -> tuple[str, bytes | None]:
+    """What `content_of` says of an open file, and all that it holds; `None` if that is too much."""
+    about = os.fstat(fd)
+    if about.st_size > EDIT_SIZE_MAX:
+        return _of_large(about), None
+    data = _read_all(fd, "the file")
+    return digest_of(data), data
 
 
 def _stat_writable(place: int, name: str) -> os.stat_result | None:

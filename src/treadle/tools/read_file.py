@@ -5,14 +5,18 @@ from __future__ import annotations
 import codecs
 import os
 from io import BufferedReader, BytesIO
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
 
-from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
+from treadle.core.tools import EffectClass, RiskLevel, SeenFile, ToolErrorKind
 from treadle.tool_failure import ToolFailure
+from treadle.tools.files import read_unless_large
+from treadle.tools.known_files import find_repetition
+from treadle.tools.line_digests import digest_lines
+from treadle.tools.near_names import with_near_names
 from treadle.tools.paths import as_failure
-from treadle.tools.registry import ToolContext, tool
+from treadle.tools.registry import ToolContext, ToolReturn, tool
 
 OUTPUT_SIZE_MAX: Final = 30_000
 """Bytes of a file in one answer; below the 32 KiB above which a thread stores output apart."""
@@ -22,13 +26,21 @@ PIECE_SIZE: Final = 64 * 1024
 """Bytes read at once of a line, which may be the whole file."""
 
 
+class _Page(NamedTuple):
+    """Lines as they are shown; their numbers are 0 where they are not shown whole."""
+
+    text: str
+    first_line: int = 0
+    last_line: int = 0
+
+
 @tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
 def read_file(
     context: ToolContext,
     path: str,
     start_line: Annotated[int, Meta(ge=1)] = 1,
     end_line: Annotated[int, Meta(ge=1)] | None = None,
-) -> str:
+) -> ToolReturn:
     """Read a text file, or some lines of it, or the whole of a result that was cut.
 
     A long answer is cut and says at which line to read on. Remarks stand in square brackets on a
@@ -41,17 +53,42 @@ def read_file(
         end_line: The last line to read; by default the file's last.
     """
     _check_lines(start_line, end_line)
-    with as_failure(path), os.fdopen(context.workspace.open_file(path), "rb") as file:
-        if b"\0" in file.read(SNIFF_SIZE):
-            return f"[binary file, {os.fstat(file.fileno()).st_size} bytes; not shown]"
-        file.seek(0)
-        return _page(file, start_line, end_line)
+    root = context.workspace
+    with (
+        with_near_names(root, path),
+        as_failure(path),
+        os.fdopen(root.open_file(path), "rb") as file,
+    ):
+        digest, data = read_unless_large(file.fileno())
+        # What is shown and what is then known of the file are the same bytes.
+        page = _show(file if data is None else BufferedReader(BytesIO(data)), start_line, end_line)
+        if page is None:
+            page = _Page(f"[binary file, {os.fstat(file.fileno()).st_size} bytes; not shown]")
+    name, lines = root.name_of(path), "" if data is None else digest_lines(data)
+    seen = SeenFile(name, digest, page.first_line, page.last_line, lines)
+    again = find_repetition(context.sightings, seen, len(page.text))
+    if again is None:
+        return ToolReturn(page.text, seen=(seen,))
+    text = (
+        f"[{name} has not changed since {again.call_id}, whose result above shows the same lines "
+        f"({page.first_line}-{page.last_line}); ask once more to have them again]"
+    )
+    return ToolReturn(text, seen=(SeenFile(name, digest, lines=lines),))
+
+
+def _show(file: BufferedReader, start_line: int, end_line: int | None) -> _Page | None:
+    """The lines asked for; `None` if the file is no text."""
+    file.seek(0)
+    if b"\0" in file.read(SNIFF_SIZE):
+        return None
+    file.seek(0)
+    return _page(file, start_line, end_line)
 
 
 def read_output(data: bytes, start_line: int, end_line: int | None) -> str:
     """Some lines of a kept output, as `read_file` gives those of a file. Raises as it does."""
     _check_lines(start_line, end_line)
-    return _page(BufferedReader(BytesIO(data)), start_line, end_line)
+    return _page(BufferedReader(BytesIO(data)), start_line, end_line).text
 
 
 def _check_lines(start_line: int, end_line: int | None) -> None:
@@ -62,7 +99,7 @@ def _check_lines(start_line: int, end_line: int | None) -> None:
         )
 
 
-def _page(file: BufferedReader, start_line: int, end_line: int | None) -> str:
+def _page(file: BufferedReader, start_line: int, end_line: int | None) -> _Page:
     _skip(file, start_line - 1)
     data = _take(file, None if end_line is None else end_line - start_line + 1)
     return _render(data, start_line, goes_on=bool(file.read(1)))
@@ -93,7 +130,7 @@ def _take(file: BufferedReader, line_count: int | None) -> bytes:
     return b"".join(pieces)
 
 
-def _render(data: bytes, start_line: int, *, goes_on: bool) -> str:
+def _render(data: bytes, start_line: int, *, goes_on: bool) -> _Page:
     is_cut = len(data) > OUTPUT_SIZE_MAX
     is_long_line = False
     if is_cut:
@@ -124,7 +161,7 @@ def _render(data: bytes, start_line: int, *, goes_on: bool) -> str:
     elif not data:
         remarks.append("empty file")
     text = text.removeprefix("\ufeff")
-    if not remarks:
-        return text
-    gap = "" if not text or text.endswith("\n") else "\n"
-    return f"{text}{gap}[{'; '.join(remarks)}]"
+    if remarks:
+        gap = "" if not text or text.endswith("\n") else "\n"
+        text = f"{text}{gap}[{'; '.join(remarks)}]"
+    return _Page(text) if is_cut else _Page(text, start_line, last_line)

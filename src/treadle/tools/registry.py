@@ -39,11 +39,13 @@ from msgspec.structs import replace
 from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     EffectClass,
     Outcome,
     RewrittenFile,
     RiskLevel,
+    SeenFile,
     ToolDefinition,
     ToolError,
     ToolErrorKind,
@@ -96,7 +98,8 @@ class ToolContext(Struct, frozen=True):
     if it has one; `sandbox` holds the commands in it, `None` if nothing does. `scratch` is the
     path of the folder of the thread's own (`thread_scratch.py`), which a path can name instead;
     empty if it has none. `others_files` are those that are not committed and not the agent's, as
-    far as somebody knows.
+    far as somebody knows. `sightings` say which files the model has been told of in its thread;
+    `None` if nobody knows.
     """
 
     key: str
@@ -105,6 +108,7 @@ class ToolContext(Struct, frozen=True):
     sandbox: Sandbox | None = None
     scratch: str = ""
     others_files: Callable[[], Sequence[UncommittedFile]] = tuple
+    sightings: Sightings | None = None
 
     @property
     def workspace(self) -> Root:
@@ -120,7 +124,8 @@ class ToolContext(Struct, frozen=True):
 
         If it does, that folder is the workspace of the call: a tool needs to know of no second one,
         and no path leads from one to the other. It is the scratch folder, or for a tool that
-        `only_reads` that of a skill, which may lie anywhere.
+        `only_reads` that of a skill, which may lie anywhere. What the model has seen there is not
+        kept: names are those in the workspace.
         """
         path = arguments.get("path")
         if not isinstance(path, str):
@@ -128,14 +133,14 @@ class ToolContext(Struct, frozen=True):
         skills = self.sandbox.policy.skills if only_reads and self.sandbox is not None else ()
         for folder in skills if path.startswith("/") else ():
             if is_below(os.path.normpath(path), folder):
-                return replace(self, root=Root(folder)), arguments
+                return replace(self, root=Root(folder), sightings=None), arguments
         if not self.scratch:
             return self, arguments
         path = expand_variable(path, self.scratch)
         is_there = path == self.scratch or path.startswith(f"{self.scratch}/")
         if not is_there or not make_scratch(self.scratch):
             return self, arguments
-        return replace(self, root=Root(self.scratch)), {**arguments, "path": path}
+        return replace(self, root=Root(self.scratch), sightings=None), {**arguments, "path": path}
 
     @property
     def is_in_scratch(self) -> bool:
@@ -144,15 +149,17 @@ class ToolContext(Struct, frozen=True):
 
 
 class ToolReturn(Struct, frozen=True):
-    """What a tool returns that writes files.
+    """What a tool returns that reads or writes files.
 
     `output` is what the model reads; `changed` names the files written, relative to the workspace.
-    `rewritten` says what they held before and after, of files that a `Scope` names.
+    `rewritten` says what they held before and after, of files that a `Scope` names. `seen` are the
+    files of which the model now knows how they are.
     """
 
     output: str
     changed: tuple[str, ...] = ()
     rewritten: tuple[RewrittenFile, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
 
 
 class Tool(Generic[P, R]):
@@ -338,13 +345,23 @@ class Registry:
         """That of a call which does not run yet."""
         return self._make_context("", lambda progress: None)
 
-    def _make_context(self, key: str, progress: Callable[[ToolProgress], None]) -> ToolContext:
+    def _make_context(
+        self,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
+    ) -> ToolContext:
         scratch = "" if self.sandbox is None else self.sandbox.scratch
         root, others = self._root, self._others_files
-        return ToolContext(key, progress, root, self.sandbox, scratch, others)
+        return ToolContext(key, progress, root, self.sandbox, scratch, others, sightings)
 
     async def execute(
-        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        *,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
     ) -> Outcome:
         """Run one call to its end; never raises for anything the call does.
 
@@ -352,11 +369,15 @@ class Registry:
             call: as the model asked.
             key: the same for every run of the same call.
             progress: called from the event loop.
+            sightings: which files the model has been told of; without them all may be written.
         """
+        seen: tuple[SeenFile, ...] = ()
         try:
-            return _success(call, await self._run(call, self._make_context(key, progress)))
+            context = self._make_context(key, progress, sightings)
+            return _success(call, await self._run(call, context))
         except ToolFailure as failure:
             error = ToolError(failure.kind, _clean(failure.message), _clean(failure.output))
+            seen = _clean_names(failure.seen)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -365,7 +386,7 @@ class Registry:
         except (Exception, SystemExit) as broken:  # noqa: BLE001  a tool's bug is data
             message = f"{type(broken).__name__}: {broken}"[:MESSAGE_SIZE_MAX]
             error = ToolError(ToolErrorKind.INTERNAL, _clean(message))
-        return ToolExecutionOutcome.Error(call.id, error)
+        return ToolExecutionOutcome.Error(call.id, error, seen=seen)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> Any:
         tool = self._tools.get(call.tool_name)
@@ -374,6 +395,7 @@ class Registry:
             raise ToolFailure(ToolErrorKind.NOT_FOUND, f"{call.tool_name}; there are: {names}")
         only_reads = tool.definition.effect is EffectClass.READ
         parsed = tool.signature.parse(call.arguments_json)
+        root = context.root
         context, arguments = context.place(parsed, only_reads=only_reads)
         if tool.is_async:
             first = (context,) if tool.signature.takes_context else ()
@@ -385,6 +407,9 @@ class Registry:
             place = context.workspace.path
             moved = (replace(one, name=str(place / one.name)) for one in value.rewritten)
             value = replace(value, changed=(), rewritten=tuple(moved))
+        if context.root is not root and isinstance(value, ToolReturn):
+            # By its name there, a file of the workspace would count as seen.
+            value = replace(value, seen=())
         return value
 
 
@@ -431,10 +456,16 @@ def _success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
     if isinstance(value, ToolReturn):
         changed = tuple(_clean(name) for name in value.changed)
         rewritten = tuple(replace(one, name=_clean(one.name)) for one in value.rewritten)
-        output = _clean(value.output)
-        return ToolExecutionOutcome.Success(call.id, output, changed, rewritten=rewritten)
+        output, seen = _clean(value.output), _clean_names(value.seen)
+        return ToolExecutionOutcome.Success(
+            call.id, output, changed, rewritten=rewritten, seen=seen
+        )
     output = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return ToolExecutionOutcome.Success(call.id, _clean(output))
+
+
+def _clean_names(seen: Iterable[SeenFile]) -> tuple[SeenFile, ...]:
+    return tuple(replace(one, name=_clean(one.name)) for one in seen)
 
 
 def _clean(text: str) -> str:

@@ -1,4 +1,8 @@
-"""From a function's signature and docstring to a JSON schema, and from JSON text to arguments."""
+"""From a function's signature and docstring to a JSON schema, and from JSON text to arguments.
+
+Arguments that do not fit are taken as other agents' tools have them, where that leaves no doubt
+(`argument_names.py`); else they are refused.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from msgspec import Meta, Struct
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
 from treadle.tool_failure import ToolFailure
+from treadle.tools.argument_names import ArgumentConflictError, adapt_arguments
 
 DEPTH_MAX: Final = 64
 """Levels of nesting in arguments, as in records; what is deeper breaks whoever walks over it."""
@@ -81,16 +86,35 @@ class Signature:
                 raise msgspec.DecodeError(f"the JSON is nested deeper than {DEPTH_MAX} levels")
             if not data.strip():
                 raise msgspec.DecodeError("the arguments are missing: the answer was cut")
-            found = self._decoder.decode(data)
+            found = self._decode(data)
         except UnicodeEncodeError:
             reason = "the text contains half of a surrogate pair"
         except msgspec.ValidationError as error:
             reason = self._explain(str(error))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ArgumentConflictError) as error:
             reason = str(error)
         else:
             return {name: getattr(found, name) for name in found.__struct_fields__}
         raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, reason)
+
+    def _decode(self, data: bytes) -> Struct:
+        """The arguments; those that do not fit are read once more as other tools have them."""
+        try:
+            return self._decoder.decode(data)
+        except msgspec.ValidationError as error:
+            try:
+                given = msgspec.json.decode(data)
+            except msgspec.DecodeError:  # a number that is too large for anything
+                raise error from None
+            return msgspec.convert(self.adapt(given), self._arguments)
+
+    def adapt(self, arguments: Any) -> Any:
+        """The arguments of a call, decoded, under the names and in the types that they have here.
+
+        Raises:
+            ArgumentConflictError: two of them say different things of one.
+        """
+        return adapt_arguments(arguments, self.schema) if isinstance(arguments, dict) else arguments
 
     def _explain(self, message: str) -> str:
         if "unknown field" not in message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.tools.files import overwrite
+from treadle.tools.known_files import refuse_unseen
 from treadle.tools.registry import ToolContext, ToolReturn, tool
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
 
@@ -24,7 +25,11 @@ def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
         path: The file, relative to the workspace.
         content: All of the new content.
     """
-    data = content.encode()
-    written = overwrite(context.workspace, path, data)
+    root, data = context.workspace, content.encode()
+
+    def check(digest: str, old: bytes | None) -> None:
+        refuse_unseen(context.sightings, root.name_of(path), digest, old)
+
+    written = overwrite(root, path, data, check)
     was = "" if written.size_before is None else f" (was {written.size_before})"
     return make_write_result(written, f"wrote {written.name}, {written.size} bytes{was}")

@@ -13,13 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 
 from treadle.core.approval import Scope
-from treadle.core.tools import RewrittenFile, RiskLevel, ToolErrorKind
+from treadle.core.tools import RewrittenFile, RiskLevel, SeenFile, ToolErrorKind
 from treadle.risk.run_files import runs_by_itself
 from treadle.sandbox.git_includes import why_git_runs
 from treadle.tool_failure import ToolFailure
-from treadle.tools.files import Written, content_of
+from treadle.tools.files import EDIT_SIZE_MAX, Written, content_of
+from treadle.tools.line_digests import digest_lines
 from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn
+from treadle.tools.syntax_remark import describe_syntax
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:
@@ -62,9 +64,16 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
 
 
 def make_write_result(written: Written, text: str) -> ToolReturn:
-    """What a tool returns that wrote a file: a text, and what a later yes is measured by."""
+    """What a tool returns that wrote a file: a text, and what a later yes is measured by.
+
+    The text says besides if the file does not parse.
+    """
     rewritten = RewrittenFile(written.name, written.before, written.after)
-    return ToolReturn(text, (written.name,), (rewritten,))
+    remark = describe_syntax(written)
+    output = f"{text}\n{remark}" if remark else text
+    lines = digest_lines(written.new) if len(written.new) <= EDIT_SIZE_MAX else ""
+    seen = SeenFile(written.name, written.after, lines=lines)
+    return ToolReturn(output, (written.name,), (rewritten,), (seen,))
 
 
 def _why_refused(root: Root, path: str) -> str:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from treadle.core.tools import CompletedToolInfo
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
+from treadle.workspace.broken_files import find_broken_files
 from treadle.workspace.git import Absence, Absent, Repository
 from treadle.workspace.hooks import RunsConfined, look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
@@ -194,7 +195,10 @@ class GitWorkspace:
         """Commit what was chosen; remember what could not be committed."""
         looks = await asyncio.to_thread(self._look_at_all, choice.mine)
         mine = [change for change in choice.mine if not looks[change.name].reason]
-        withheld = {**choice.withheld, **{name: look.reason for name, look in looks.items()}}
+        broken = await find_broken_files(self._repository, mine)
+        mine = [change for change in mine if change.name not in broken]
+        reasons = {name: look.reason for name, look in looks.items()}
+        withheld = {**choice.withheld, **reasons, **broken}
         told = {
             name: reason
             for name, reason in withheld.items()

@@ -25,6 +25,7 @@ from typing import Any, Final
 from msgspec import Struct, to_builtins
 
 from treadle import helper_programs
+from treadle.app.threads.call_arguments import read_arguments
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome
@@ -116,11 +117,10 @@ def _applies_to(hook: Hook, tool_name: str) -> bool:
 
 
 def _describe_call(call: ToolCall) -> dict[str, Any]:
-    """The call as a hook reads it: arguments as an object if they are one, else as text."""
-    try:
-        arguments = json.loads(call.arguments_json)
-    except (ValueError, RecursionError):
-        arguments = call.arguments_json
+    """The call as a hook reads it: arguments as the tool takes them, or text if they are none."""
+    arguments = read_arguments(call)
+    if arguments is None:
+        return {"id": call.id, "tool": call.tool_name, "arguments": call.arguments_json}
     return {"id": call.id, "tool": call.tool_name, "arguments": arguments}
 
 

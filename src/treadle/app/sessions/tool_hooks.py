@@ -11,6 +11,7 @@ from treadle.app.sessions.hooks import Hooks
 from treadle.core.approval import NO_SCOPE, Scope
 from treadle.core.call_decision import describe_change
 from treadle.core.messages import ToolCall
+from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     Outcome,
     RiskLevel,
@@ -48,7 +49,12 @@ class HookedTools:
         return self._tools.scope_of(call)
 
     async def execute(
-        self, call: ToolCall, *, key: str, progress: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        *,
+        key: str,
+        progress: Callable[[ToolProgress], None],
+        sightings: Sightings | None = None,
     ) -> Outcome:
         """Run one call, unless a hook says no; what a hook says afterwards stands at its end.
 
@@ -61,7 +67,7 @@ class HookedTools:
                 return _make_rejection(call, f"blocked by a hook of the user's, nothing ran: {no}")
             if why := _explain_change(before, self._tools.scope_of(call) or NO_SCOPE):
                 return _make_rejection(call, why)
-        outcome = await self._tools.execute(call, key=key, progress=progress)
+        outcome = await self._tools.execute(call, key=key, progress=progress, sightings=sightings)
         try:
             said = await self._hooks.after_tool(call, outcome)
         except asyncio.CancelledError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
+from treadle.app.threads.call_arguments import read_arguments
 from treadle.core.messages import ToolCall
 from treadle.thread.plan import AgentPlan, StepStatus, read_plan_call
 
@@ -31,11 +31,8 @@ def describe_call(call: ToolCall) -> str:
     """A call in one line: the command itself, or the tool and what it works on."""
     if (plan := read_plan_call(call)) is not None:
         return f"plan: {plan.summary}"[:HEAD_LENGTH_MAX].replace("\n", "⏎")
-    try:
-        arguments = json.loads(call.arguments_json)
-    except ValueError:
-        arguments = None
-    if not isinstance(arguments, dict):
+    arguments = read_arguments(call)
+    if arguments is None:
         return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
     if call.tool_name == "bash":
         detail = f"$ {_format_value(arguments.get('command', ''))}"

@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
     collapse_gaps,
@@ -191,7 +192,7 @@ def _render_call(
 
 def _list_arguments(call: ToolCall, diff: str | None) -> list[_CallArgument]:
     """Each argument: a command as it would be typed, others by their name; not what the diff is."""
-    arguments = read_object(call.arguments_json)
+    arguments = read_arguments(call)
     if arguments is None:
         return [_CallArgument("", collapse_gaps(call.arguments_json))]
     diffed = None if diff is None else _DIFF_ARGUMENTS[call.tool_name]
