@@ -27,7 +27,7 @@ STARTS: Final = {
     # What the person types, and what the agent runs.
     "src/treadle/terminal/shell.py": {("run_shell", "env=os.environ")},
     "src/treadle/tools/bash.py": {
-        ("_run_free", "env=clean_environment(os.environ)"),
+        ("_run_free", "env={**clean_environment(os.environ), **named}"),
         ("_run_held", "env=launch.env"),
     },
     "src/treadle/app/sessions/confined_hooks.py": {("__call__", "env=launch.env")},
@@ -50,6 +50,7 @@ STARTS: Final = {
     },
     # The environment of helper programs, or one without any PATH.
     "src/treadle/sandbox/git_settings.py": {("run_git", "environment")},
+    "src/treadle/web/page_text.py": {("_run_converter", "{}")},  # Python, with no environment
     # In the sandbox, or on its way into it.
     "src/treadle/sandbox/launcher.py": {("main", "os.fork()"), ("_start", "os.execve(")},
     "src/treadle/sandbox/seatbelt_launcher.py": {

@@ -150,7 +150,7 @@ def _connect(preloaded: str) -> socket.socket:
 def stop() -> None:
     """End this process's own server."""
     while _warm:
-        warm = _warm.pop()
+        _, warm = _warm.popitem()
         warm.line.close()
         warm.process.wait()
 

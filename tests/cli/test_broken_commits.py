@@ -12,6 +12,9 @@ from cli.conftest import Run
 
 ONE_COMMIT = """
 [[replies]]
+calls = [{ tool = "read_file", arguments = { path = "calc.py" } }]
+
+[[replies]]
 calls = [{ tool = "write_file", arguments = { path = "calc.py", content = "changed\\n" } }]
 
 [[replies]]

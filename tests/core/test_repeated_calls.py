@@ -7,11 +7,9 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.repeated_calls import add_repeat_note, read_outcome
 from treadle.core.tools import (
     Outcome,
-    Status,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
-    ToolExecutionStatus,
 )
 
 _Success, _Error = ToolExecutionOutcome.Success, ToolExecutionOutcome.Error
@@ -21,7 +19,7 @@ def call(number: int, arguments: str = '{"path":"a"}', tool: str = "read_file") 
     return ToolCall(f"c{number}", tool, arguments)
 
 
-def said(*rounds: tuple[ToolCall, str], first: int = 1) -> Conversation:
+def said(*rounds: tuple[ToolCall, str]) -> Conversation:
     conversation = Conversation([Message.user("go")])
     for one, text in rounds:
         conversation = conversation.append(Message.assistant("so", (one,)))
@@ -29,15 +27,10 @@ def said(*rounds: tuple[ToolCall, str], first: int = 1) -> Conversation:
     return conversation
 
 
-def note_of(
-    conversation: Conversation,
-    now: ToolCall,
-    outcome: Outcome,
-    round_: tuple[tuple[ToolCall, Status], ...] = (),
-) -> str:
+def note_of(conversation: Conversation, now: ToolCall, outcome: Outcome) -> str:
     """What is added to an outcome."""
     conversation = conversation.append(Message.assistant("now", (now,)))
-    after = add_repeat_note(conversation, round_, now, outcome)
+    after = add_repeat_note(conversation, now, outcome)
     text = read_outcome(outcome)
     assert read_outcome(after) == text, "the note is no part of the result"
     shown = after.output if isinstance(after, _Success) else f"ERROR: {after.error.text}"
@@ -80,22 +73,16 @@ def test_failures_count_with_their_words_and_get_the_note_at_their_end() -> None
     assert not note_of(twice, call(9), _Error("c9", plain))
 
 
-def test_calls_of_the_same_round_count_in_request_order_once_they_have_ended() -> None:
-    first, second, third = call(1), call(2), call(3)
-    done = [
-        ToolExecutionStatus.Completed(one.id, one.tool_name, "", "", _Success(one.id, "same"))
-        for one in (first, second)
-    ]
-    running = ToolExecutionStatus.Running(third.id, "read_file", "")
-    round_ = ((first, done[0]), (second, done[1]), (third, running))
-    conversation = Conversation([Message.user("go")])
-    conversation = conversation.append(Message.assistant("", (first, second, third)))
-    same = _Success("c3", "same")
-    assert read_outcome(add_repeat_note(conversation, round_, third, same)) == "same"
-    assert add_repeat_note(conversation, round_, third, same) != same
-    still = ToolExecutionStatus.Running(second.id, "read_file", "")
-    open_round = ((first, done[0]), (second, still), (third, running))
-    assert add_repeat_note(conversation, open_round, third, same) == same
+def test_calls_of_the_same_round_do_not_count() -> None:
+    twice = said((call(1), "same"), (call(2), "same"))
+    round_ = Message.assistant("", (call(7), call(8), call(9)))
+    for one in round_.tool_calls:
+        after = add_repeat_note(twice.append(round_), one, _Success(one.id, "same"))
+        assert "this is time 3 in a row" in str(after)
+    alone = said().append(round_)
+    for one in round_.tool_calls:
+        same = _Success(one.id, "same")
+        assert add_repeat_note(alone, one, same) == same
 
 
 def test_a_result_that_only_looks_like_the_note_is_left_alone() -> None:

@@ -17,6 +17,9 @@ from lab.shim import Arming
 
 TURN: Final = """
 [[replies]]
+calls = [{ tool = "read_file", arguments = { path = "a.txt" } }]
+
+[[replies]]
 text = "I write."
 calls = [
   { tool = "write_file", arguments = { path = "a.txt", content = "changed\\n" } },

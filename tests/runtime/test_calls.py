@@ -15,7 +15,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, ModelEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
 from treadle.core.messages import Message, ToolCall
-from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
+from treadle.core.tools import Outcome, SeenFile, ToolError, ToolErrorKind, ToolProgress
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.calls import (
     OUTPUT_LENGTH_MAX,
@@ -201,6 +201,21 @@ def test_an_outcome_is_shown_under_the_id_of_its_call_with_the_files_it_changed(
     error = ToolError(ToolErrorKind.IO, "message", "output")
     shown = prepare_outcome(Failure("other", error), "c1", str.upper)
     assert shown == Failure("c1", ToolError(ToolErrorKind.IO, "MESSAGE", "OUTPUT"))
+
+
+def test_a_result_that_is_cut_shows_no_lines_and_one_with_a_secret_leaves_no_digest_of_them() -> (
+    None
+):
+    seen = SeenFile("a.py", "digest", 1, 9, "0.AABB")
+    whole = Success("c1", "text", seen=(seen,))
+    assert prepare_outcome(whole, "c1", str) == whole
+    long = Success("c1", "x" * (OUTPUT_LENGTH_MAX + 1), seen=(seen,))
+    cut = prepare_outcome(long, "c1", str)
+    assert cut.seen == (SeenFile("a.py", "digest", lines="0.AABB"),)
+    redacted = prepare_outcome(whole, "c1", str.upper)
+    assert redacted.seen == (SeenFile("a.py", "digest", 1, 9),)
+    failed = Failure("c1", ToolError(ToolErrorKind.FAILED, "no"), seen=(seen,))
+    assert prepare_outcome(failed, "c1", str.upper).seen == (seen,)
 
 
 @pytest.mark.parametrize("extra", [-1, 0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import count
+from zlib import crc32
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,3 +83,16 @@ def test_what_is_no_digest_tells_nothing(digest: str) -> None:
 
 def test_a_file_that_became_something_else_is_not_compared() -> None:
     assert find_changes(digest_lines(b"a\nb"), b"x\n" * 5_000) == []
+
+
+def test_a_file_that_repeats_a_line_has_a_digest_or_none_and_takes_no_time() -> None:
+    def ends_every_group(number: int) -> bool:
+        return crc32(b"%d\n" % number) >> 16 == 0
+
+    worst = b"%d" % next(number for number in count() if ends_every_group(number))
+    for line in (b"", b"x", b"}", worst):
+        for often in (1, GROUP_COUNT_MAX, GROUP_COUNT_MAX + 1, 10_000):
+            data = b"\n".join([line] * often)
+            digest = digest_lines(data)
+            assert find_changes(digest, data) == []
+            assert bool(digest) == (line != worst or often <= GROUP_COUNT_MAX), (line, often)

@@ -165,7 +165,7 @@ OPERATIONS = {
 }
 """By letters of `CORPUS`: where one of them stands, the operation must succeed."""
 SEARCH_STEP = 13
-"""Of so many paths one is searched: a process of its own does it, which takes half a second."""
+"""One of so many paths is searched as all are: by a process of its own, which takes its time."""
 
 
 def build(folder: Path) -> tuple[Path, Path]:

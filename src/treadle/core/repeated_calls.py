@@ -1,19 +1,19 @@
 """Whether a model makes the same call again and again, and what it is told then. Pure.
 
-It is seen from the conversation and the round alone, so whoever goes on with the thread sees it
+It is seen from the conversation alone, so whoever goes on with the thread sees it
 too. The note is part of the result as that is recorded: a replay needs none of this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from treadle.core.conversation import Conversation
 from treadle.core.messages import ToolCall, is_by_person
-from treadle.core.tools import Outcome, Status, ToolExecutionOutcome, ToolExecutionStatus
+from treadle.core.tools import Outcome, ToolExecutionOutcome
 
 REPEATS_MIN: Final = 3
 """From the how manieth time in a row on it is said."""
@@ -25,27 +25,21 @@ _NOTE_TAIL: Final = (
 )
 
 
-def add_repeat_note(
-    conversation: Conversation,
-    round_: Sequence[tuple[ToolCall, Status]],
-    call: ToolCall,
-    outcome: Outcome,
-) -> Outcome:
+def add_repeat_note(conversation: Conversation, call: ToolCall, outcome: Outcome) -> Outcome:
     """The outcome of a call, with a note if the calls before it were the same and ended the same.
 
     What a person has said in between begins the count anew, and so does a compaction. Calls of the
-    same round that have not ended when this one does break the row.
+    same round do not count yet: nobody has read how they ended when this one was asked for.
 
     Args:
-        conversation: what was said before the round.
-        round_: its calls, this one among them.
+        conversation: what was said up to the round of the call.
         call: the one that has ended, with the arguments that it ran with.
         outcome: how, as it is to be recorded.
     """
     text = read_outcome(outcome)
     wanted = (call.tool_name, call.arguments_json, text)
     count = 1
-    for earlier in _list_backwards(conversation, round_, call):
+    for earlier in _list_backwards(conversation):
         if earlier != wanted:
             break
         count += 1
@@ -69,17 +63,8 @@ def _remove_note(text: str) -> str:
     return text[:start] if start >= 0 and is_note else text
 
 
-def _list_backwards(
-    conversation: Conversation, round_: Sequence[tuple[ToolCall, Status]], call: ToolCall
-) -> Iterator[_Ended | None]:
-    """The calls before this one, the latest first; `None` for one that has not ended."""
-    ids = [one.id for one, _ in round_]
-    before = round_[: ids.index(call.id)] if call.id in ids else ()
-    for one, status in reversed(before):
-        if isinstance(status, ToolExecutionStatus.Completed):
-            yield one.tool_name, one.arguments_json, read_outcome(status.outcome)
-        else:
-            yield None
+def _list_backwards(conversation: Conversation) -> Iterator[_Ended]:
+    """The calls that have a result, the latest first."""
     results: dict[str, str] = {}
     # The view and not all messages: what was gone back from, and what a summary stands for, the
     # model does not see.

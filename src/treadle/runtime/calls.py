@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final
 from urllib.parse import unquote
@@ -23,7 +23,6 @@ from treadle.core.tools import (
     BlobRef,
     CompletedToolInfo,
     Outcome,
-    SeenFile,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
@@ -225,8 +224,11 @@ def prepare_outcome(
         text = redact(replace_surrogates(outcome.output))
         kept = _store_output(call_id, keep, text)
         blob = kept.blob if kept else None
-        output = _cut_kept(text, kept)
-        seen = outcome.seen if output == text else _drop_lines(outcome.seen)
+        output, seen = _cut_kept(text, kept), outcome.seen
+        if output != text:
+            seen = tuple(replace(one, first_line=0, last_line=0) for one in seen)
+        if text != outcome.output:  # nothing is kept by which a short secret could be guessed
+            seen = tuple(replace(one, lines="") for one in seen)
         return replace(outcome, call_id=call_id, output=output, blob=blob, seen=seen)
     error = outcome.error
     error = ToolError(
@@ -239,11 +241,6 @@ def prepare_outcome(
     message = _cut_kept(error.message, kept, before=f"{error.kind.value}: ")
     error = ToolError(error.kind, message, _cut_kept(error.output, kept, before=head))
     return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None, outcome.seen)
-
-
-def _drop_lines(seen: Iterable[SeenFile]) -> tuple[SeenFile, ...]:
-    """The files without what the message shows of them: it is not all of that."""
-    return tuple(replace(one, first_line=0, last_line=0) for one in seen)
 
 
 def _store_output(

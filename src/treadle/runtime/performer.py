@@ -196,8 +196,7 @@ class Performer:
         else:
             outcome = refused
         outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
-        machine = self._journal.machine
-        outcome = add_repeat_note(machine.conversation, machine.round, call, outcome)
+        outcome = add_repeat_note(self._journal.machine.conversation, call, outcome)
         return ToolCompleted(call.id, outcome, self._journal.now())
 
     def _list_sightings(self) -> Sightings:

@@ -87,7 +87,8 @@ class Sandbox:
         self.workspace: Final = os.path.realpath(workspace)
         self._environ: Final = dict(os.environ if environ is None else environ)
         self._backends: Final = backends
-        self._scratch = ""
+        self.scratch = ""
+        """The folder of the thread whose commands these are; empty if it has none."""
         helper_programs.exclude(self.workspace, *policy.writable, *filter(None, [policy.caches]))
 
     @property
@@ -108,25 +109,20 @@ class Sandbox:
         policy = replace(self.policy, level=Level.READ_ONLY)
         return Sandbox(policy, self.workspace, environ=self._environ, backends=self._backends)
 
-    @property
-    def scratch(self) -> str:
-        """The folder of the thread whose commands these are; empty if it has none."""
-        return self._scratch
-
     def keep_scratch(self, folder: str) -> None:
         """Let commands write a folder of their thread; those that only read see it.
 
         No yes stands on it. It is made when the first command runs.
         """
-        self._scratch = folder
+        self.scratch = folder
         helper_programs.exclude(*filter(None, [folder]))
         if not self.only_reads:
-            self.reading._scratch = folder
+            self.reading.scratch = folder
 
     @property
     def scratch_variables(self) -> dict[str, str]:
         """What names the folder to a command; makes it."""
-        return {VARIABLE: self._scratch} if make_scratch(self._scratch) else {}
+        return {VARIABLE: self.scratch} if make_scratch(self.scratch) else {}
 
     @property
     def shuts_git_settings(self) -> bool:
@@ -205,8 +201,8 @@ class Sandbox:
         assert not self._why_unheld
         mounts, protected = self._mounts()
         named = self.scratch_variables
-        if named and not self._is_writable(self._scratch):
-            mounts = add_folder(mounts, self._scratch, is_writable=not self.only_reads)
+        if named and not self._is_writable(self.scratch):
+            mounts = add_folder(mounts, self.scratch, is_writable=not self.only_reads)
         opened = files_to_open(protected, cwd) if settings else ()
         protected = replace(
             protected, shut=tuple(one for one in protected.shut if one not in opened)

@@ -149,7 +149,9 @@ def find_hints(
     """
     if exit_code is None and _FOLLOWS.search(wish.command):
         yield NEVER_ENDS
-    yield from _find_waits(output, has_failed=exit_code != 0)
+    waits = _find_wait(output, has_failed=exit_code != 0)
+    if waits:
+        yield waits
     if not exit_code:
         return
     if named := _NO_SUCH_PROGRAM.search(output):
@@ -164,7 +166,8 @@ def find_hints(
             for line, is_network in zip(lines, lacks, strict=True)
         )
         wanted = replace(wish, access="write")
-        if is_refused and wish.access == "read" and not decide_command(wanted, sandbox).refused:
+        is_shut = is_refused and waits != NO_CREDENTIALS and wish.access == "read"
+        if is_shut and not decide_command(wanted, sandbox).refused:
             yield COULD_ONLY_READ
         if lost := _LOST_FILE.search(output):
             yield _explain_lost_file(lost[1] or lost[2], box)
@@ -172,14 +175,17 @@ def find_hints(
         yield _explain_network(wish, sandbox, has_network=has_network)
 
 
-def _find_waits(output: str, *, has_failed: bool) -> Iterator[str]:
-    """At most one: a command that gives up at a prompt says so in several ways."""
-    end = output[-_END_SIZE:].rstrip("\n")
+def _find_wait(output: str, *, has_failed: bool) -> str:
+    """What a command has waited for, in a sentence; empty if for nothing.
+
+    One that ends well has only if its output stops in the middle of a line, as questions do.
+    """
+    end = output[-_END_SIZE:].rstrip("\n") if has_failed or not output.endswith("\n") else ""
     for wait in _WAITS:
         is_said = has_failed and wait.anywhere is not None and wait.anywhere.search(output)
         if is_said or (wait.end is not None and wait.end.search(end)):
-            yield wait.hint
-            return
+            return wait.hint
+    return ""
 
 
 def _explain_network(wish: CommandWish, sandbox: Sandbox | None, *, has_network: bool) -> str:

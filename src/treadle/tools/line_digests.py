@@ -15,8 +15,12 @@ from zlib import crc32
 
 GROUP_COUNT_MAX: Final = 128
 """Groups of a digest; each is two letters in the journal."""
+DIGESTED_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Bytes of a file that has a digest: each read and write of it makes one."""
 COMPARED_COUNT_MAX: Final = 1024
 """Groups of what the file has become that are compared; beyond, all of it counts as changed."""
+POWER_MAX: Final = 16
+"""Bits in the half of a checksum that says where groups end."""
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _DIGEST: Final = re.compile(r"(\d{1,2})\.((?:[\w-]{2})*)\Z", re.ASCII)
 
@@ -44,14 +48,18 @@ class _Group(NamedTuple):
 
 
 def digest_lines(data: bytes) -> str:
-    """The digest of all lines. Costs one pass over the bytes."""
-    sums = [crc32(line) for line in data.split(b"\n")]
-    power = 0
-    while True:
-        groups = [*_group(sums, power)]
+    """The digest of all lines, in a few passes over the bytes; empty where there is none.
+
+    There is none of a file that is too large, or that repeats a line which ends every group.
+    """
+    if len(data) > DIGESTED_SIZE_MAX:
+        return ""
+    sums = _checksums(data)
+    for power in range((len(sums) // GROUP_COUNT_MAX).bit_length() - 1, POWER_MAX + 1):
+        groups = [*_group(sums, max(0, power))]
         if len(groups) <= GROUP_COUNT_MAX:
-            return f"{power}." + "".join(group.letters for group in groups)
-        power += 1
+            return f"{max(0, power)}." + "".join(group.letters for group in groups)
+    return ""
 
 
 def find_changes(digest: str, data: bytes) -> list[LineRange]:
@@ -63,7 +71,7 @@ def find_changes(digest: str, data: bytes) -> list[LineRange]:
     if found is None:
         return []
     old = re.findall("..", found[2])
-    new = [*_group([crc32(line) for line in data.split(b"\n")], int(found[1]))]
+    new = [*_group(_checksums(data), int(found[1]))]
     if len(new) > COMPARED_COUNT_MAX or len(old) > GROUP_COUNT_MAX:
         return []
     starts = [1]
@@ -76,6 +84,11 @@ def find_changes(digest: str, data: bytes) -> list[LineRange]:
         for what, _, _, first, last in changes
         if what != "equal"
     ]
+
+
+def _checksums(data: bytes) -> list[int]:
+    """Of each line, its end included: else that of an empty line is 0, which ends every group."""
+    return [crc32(b"\n", crc32(line)) for line in data.split(b"\n")]
 
 
 def _group(sums: list[int], power: int) -> Iterator[_Group]:

@@ -17,7 +17,7 @@ from treadle.core.tools import RewrittenFile, RiskLevel, SeenFile, ToolErrorKind
 from treadle.risk.run_files import runs_by_itself
 from treadle.sandbox.git_includes import why_git_runs
 from treadle.tool_failure import ToolFailure
-from treadle.tools.files import EDIT_SIZE_MAX, Written, content_of
+from treadle.tools.files import Written, content_of
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn
@@ -71,8 +71,7 @@ def make_write_result(written: Written, text: str) -> ToolReturn:
     rewritten = RewrittenFile(written.name, written.before, written.after)
     remark = describe_syntax(written)
     output = f"{text}\n{remark}" if remark else text
-    lines = digest_lines(written.new) if len(written.new) <= EDIT_SIZE_MAX else ""
-    seen = SeenFile(written.name, written.after, lines=lines)
+    seen = SeenFile(written.name, written.after, lines=digest_lines(written.new))
     return ToolReturn(output, (written.name,), (rewritten,), (seen,))
 
 

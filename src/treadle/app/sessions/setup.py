@@ -221,7 +221,7 @@ class Setup(Struct, frozen=True):
                 os.environ,
                 began_in=None if self.thread is None else self.thread.header.workspace,
             ),
-            titler=self._make_titler(config),
+            titler=_make_titler(self.loaded.settings, self.models, config.model_name),
             places=self.store.places,
             hides=hides,
             sandbox=sandbox,
@@ -371,43 +371,17 @@ class Setup(Struct, frozen=True):
             name = self.models.resolve_name(wanted)
         return Composer(self.models.open(name), name)
 
-    def _make_titler(self, config: AgentConfig) -> Titler | None:
-        """Who writes titles, if the settings name a model for that.
-
-        A played model is left alone: a replay asks nobody else.
-        """
-        wanted = self.loaded.settings.models.get("title")
-        if not wanted or is_played(config.model_name):
-            return None
-        name = self.models.resolve_name(wanted)
-        return Titler(self.models.open(name), name)
-
     def workspace(self) -> str:
         """The folder the agent works in. Raises `UsageError` if it is gone."""
         recorded = None if self.thread is None else self.thread.workspace
-        if self.has_chosen_folder or recorded is None:
+        if self.has_chosen_folder or self.thread is None or recorded is None:
             return self.folder
         if not Path(recorded).is_dir():
             raise UsageError(
                 f"the folder of thread {self.thread_id} is not here: {recorded}",
-                hint=self._make_folder_hint(),
+                hint=_make_folder_hint(self.folder, self.thread),
             )
         return recorded
-
-    def _make_folder_hint(self) -> str:
-        """What to do where the folder is not: it may lie elsewhere on this machine."""
-        from treadle.app.sessions.moved_repository import has_same_remote
-
-        assert self.thread is not None
-        if has_same_remote(self.folder, self.thread.git.git_remote_url):
-            return (
-                "this folder is in the same repository: "
-                f"`treadle resume {self.thread_id} -C .` goes on here"
-            )
-        return (
-            f"`treadle resume {self.thread_id} -C FOLDER` goes on in another one; `treadle show` "
-            "works without it"
-        )
 
 
 def make_policy(settings: Settings, places: Places) -> Policy:
@@ -429,6 +403,33 @@ def make_others_check(workspace: GitWorkspace) -> Callable[[], Sequence[Uncommit
         UncommittedFile(one.name, one.is_untracked, one.is_staged)
         for one in workspace.list_others_changes()
     ]
+
+
+def _make_titler(settings: Settings, models: Models, model_name: str) -> Titler | None:
+    """Who writes titles, if the settings name a model for that.
+
+    A played model is left alone: a replay asks nobody else.
+    """
+    wanted = settings.models.get("title")
+    if not wanted or is_played(model_name):
+        return None
+    name = models.resolve_name(wanted)
+    return Titler(models.open(name), name)
+
+
+def _make_folder_hint(here: str, thread: ThreadFold) -> str:
+    """What to do where the folder of a thread is not: it may lie elsewhere on this machine."""
+    from treadle.app.sessions.moved_repository import has_same_remote
+
+    thread_id = thread.header.thread
+    if has_same_remote(here, thread.git.git_remote_url):
+        return (
+            f"this folder is in the same repository: `treadle resume {thread_id} -C .` goes on here"
+        )
+    return (
+        f"`treadle resume {thread_id} -C FOLDER` goes on in another one; `treadle show` "
+        "works without it"
+    )
 
 
 def _report_no_usage() -> tuple[None, str]:
