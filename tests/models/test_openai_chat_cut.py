@@ -21,7 +21,7 @@ def test_calls_that_never_become_whole_are_given_up_before_they_cost_much() -> N
     def give_up(count: int) -> None:
         assert "cannot be told apart" in str(wrong(*[begun] * count, chunk({}, "stop")))
 
-    assert growth(lambda: give_up(40_000), lambda: give_up(10_000)) <= GROWTH_MAX
+    assert growth(lambda: give_up(48_000), lambda: give_up(12_000)) <= GROWTH_MAX
 
 
 def test_long_reasoning_in_many_details_is_an_answer() -> None:
