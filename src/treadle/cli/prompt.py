@@ -17,19 +17,17 @@ STDIN_WAIT_S_MAX: Final = 3.0
 """After so long a silence it is told what is waited for."""
 
 
-def read_prompt(written: str) -> str:
-    """What was written with piped input appended; `-` stands for piped input alone.
+def read_prompt(written: str) -> tuple[str, str]:
+    """What was written, and what was piped in; `-` stands for piped input alone.
 
     Raises:
         UsageError: there is nothing in it, or too much in the pipe.
     """
     piped = _read_piped_input()
     prompt = "" if written == "-" else written
-    if piped.strip():
-        prompt = f"{prompt}\n\n{piped}" if prompt else piped
-    if not prompt.strip():
+    if not (prompt + piped).strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
-    return prompt
+    return prompt, piped if piped.strip() else ""
 
 
 def _read_piped_input() -> str:

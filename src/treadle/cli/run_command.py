@@ -64,6 +64,7 @@ def _run_task(text: str, **given: Any) -> int:
 
     from treadle.app.sessions.answer_schema import read_answer_schema
     from treadle.app.sessions.open_threads import OpenThread, TaskRequest, begin_task
+    from treadle.app.sessions.prompt_text import prepare_prompt
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.app.sessions.thread_work import finish_task
@@ -74,7 +75,7 @@ def _run_task(text: str, **given: Any) -> int:
 
     path = given["output_schema"]
     schema = None if path is None else read_answer_schema(path)
-    text = read_prompt(text)
+    typed, piped = read_prompt(text)
     setup = make_setup(
         open_command_store(),
         RunChoice(
@@ -91,7 +92,7 @@ def _run_task(text: str, **given: Any) -> int:
         no_commit=given["no_commit"],
     )
     task = TaskRequest(
-        asyncio.run(setup.prepare_prompt(text)),
+        asyncio.run(prepare_prompt(setup, typed, piped)),
         given["max_steps"] or setup.loaded.settings.max_steps or options.STEPS_MAX,
         options.make_budget(given["max_tokens"], given["max_cost"], given["time_limit"]),
         schema,

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from treadle import exit_codes
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
-from treadle.app.sessions.turns import TurnRequest, check_turn, finish_turn, open_turn
+from treadle.app.sessions.turns import (
+    TurnRequest,
+    check_turn,
+    finish_turn,
+    open_turn,
+    prepare_request,
+)
 from treadle.app.threads.unfinished_threads import make_pending_notice
 from treadle.cli.busy_threads import fork_and_report, handle_busy_thread
 from treadle.cli.host import make_host, notify, open_command_store
@@ -52,12 +58,13 @@ def run_turn(options: TurnOptions) -> int:
     """
     if options.latest and options.thread:
         raise UsageError("-c and -r name two threads", hint="give one of them")
-    prompt = None if options.prompt is None else read_prompt(options.prompt)
+    prompt, piped = (None, "") if options.prompt is None else read_prompt(options.prompt)
     request = TurnRequest(
         prompt,
         make_budget(options.max_tokens, options.max_cost, options.time_limit),
         options.max_steps,
         options.private,
+        piped,
     )
     if options.fork:
         options = _fork_first(options, request)
@@ -107,7 +114,7 @@ def _run_once(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
         setup.notices.append(text)
     renderer = make_renderer(options.output_format)
     if setup.thread is None and request.prompt is not None:
-        request = replace(request, prompt=asyncio.run(setup.prepare_prompt(request.prompt)))
+        request = asyncio.run(prepare_request(setup, request))
     return run_thread(
         setup,
         renderer,

@@ -70,6 +70,6 @@ KEYS: Final = (
 INPUT_PREFIXES: Final = (
     ("/", "a command of the chat"),
     ("!", "a command that you run yourself; the agent is shown its output"),
-    ("@", "the name of a file, completed"),
+    ("@", "a file or a folder, completed: the agent gets it with your prompt"),
 )
 """What a line may begin with (`@` anywhere), for /help and the docs."""

@@ -177,6 +177,8 @@ class TurnQueue:
         return bool(self._waiting) and self._waiting[0].work is None
 
     async def _deliver_prompts(self) -> None:
+        from treadle.app.sessions.prompt_text import prepare_prompt
+
         while self._has_prompt and not self._chat.is_leaving:
             self._fed = typed = self._waiting.pop(0)
             self.show_queue()
@@ -185,7 +187,7 @@ class TurnQueue:
                 setup = self._chat.sessions.setup
                 assert session is not None
                 assert setup is not None
-                session.queue(await setup.prepare_prompt(typed.text), steers=typed.steers)
+                session.queue(await prepare_prompt(setup, typed.text), steers=typed.steers)
             except BaseException:
                 self._chat.terminal.fill(typed.text)
                 raise
@@ -234,6 +236,8 @@ class TurnQueue:
             self._return_prompt()
 
     async def _run_current_prompt(self) -> None:
+        from treadle.app.sessions.prompt_text import prepare_prompt
+
         assert self._in_hand is not None
         chat = self._chat
         session = await chat.open()
@@ -245,7 +249,7 @@ class TurnQueue:
         while self._shown:
             session.record_command_end(*self._shown[0])
             self._shown.pop(0)
-        text = await chat.sessions.setup.prepare_prompt(self._in_hand.text)
+        text = await prepare_prompt(chat.sessions.setup, self._in_hand.text)
         if session.is_waiting and not session.queued_inputs:
             await self.run_turn(session, session.turn(text))
             return

@@ -10,9 +10,12 @@ COMMANDS_HEAD: Final = "\n\n[Before saying this, the person ran commands themsel
 EXPANSION_HEAD: Final = "\n\n[The person's words above call this "
 """Stands in a message between `/NAME ARGUMENTS` and the text of the file that it stands for."""
 
+MENTIONS_HEAD: Final = "\n\n[The person's words above name these; so they stood when it was said]"
+"""Stands in a message between what a person said and the files that they named with `@`."""
+
 
 def strip_additions(content: str) -> str:
-    """What a person typed of a message: neither the file they called nor the commands they ran."""
-    for head in (COMMANDS_HEAD, EXPANSION_HEAD):
+    """What a person typed of a message, without what they called, named or ran."""
+    for head in (COMMANDS_HEAD, EXPANSION_HEAD, MENTIONS_HEAD):
         content = content.partition(head)[0]
     return content

@@ -18,7 +18,6 @@ from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.sessions.prompt_files import (
     describe_skills,
     describe_unused_prompts,
-    expand_prompt,
     list_prompts,
     list_skill_folders,
 )
@@ -286,17 +285,6 @@ class Setup(Struct, frozen=True):
         listed = list_prompts(folder, self.store.places)
         self.notices.extend(describe_unused_prompts(listed, folder))
         return describe_skills(listed, folder)
-
-    async def prepare_prompt(self, typed: str) -> str:
-        """What is said for a line that a person typed: what `/NAME` stands for is put behind it.
-
-        Raises:
-            UsageError: there is no such skill or command, or its arguments do not fit.
-            AgentError: a hook of the person's is against it; nothing was said.
-        """
-        if typed.startswith("/"):
-            typed = expand_prompt(typed, list_prompts(self.workspace(), self.store.places))
-        return await self.hooks.check_prompt(typed)
 
     def _build_config(self, folder: str) -> AgentConfig:
         """What the thread has recorded, with what was set or chosen since."""

@@ -89,6 +89,7 @@ def make_setup(
         hooks=Hooks(loaded.settings.hooks, works_in),
         host=host,
     )
+    setup.hooks.tell = setup.notices.append
     if fold is not None and not target.is_for_fork:
         setup.notices.extend(_describe_broken_commits(works_in, fold))
     if thread_id is None or target.is_for_fork or not store.adopted.is_foreign(thread_id):

@@ -14,6 +14,7 @@ from treadle.app.sessions.open_threads import (
     open_conversation,
     reopen_thread,
 )
+from treadle.app.sessions.prompt_text import prepare_prompt
 from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.thread_work import WorkResult, resume_thread, work_on_thread
 from treadle.core.budget import TokenBudget
@@ -26,13 +27,15 @@ class TurnRequest(Struct, frozen=True):
     """What a person wants of a thread.
 
     Without a `prompt` what was left unfinished is finished. `budget` and `max_steps` bound this
-    turn. `is_private` is of a new thread, which then never leaves this machine.
+    turn. `is_private` is of a new thread, which then never leaves this machine. `piped` came with
+    the prompt from another program: it is said behind it, and `@FILE` means nothing there.
     """
 
     prompt: str | None
     budget: TokenBudget | None = None
     max_steps: int | None = None
     is_private: bool = False
+    piped: str = ""
 
 
 def check_turn(setup: Setup, request: TurnRequest) -> None:
@@ -85,13 +88,20 @@ async def run_turn(
     """
     check_turn(setup, request)
     if setup.thread is None and request.prompt is not None:
-        request = replace(request, prompt=await setup.prepare_prompt(request.prompt))
+        request = await prepare_request(setup, request)
     return await work_on_thread(
         setup,
         lambda: open_turn(setup, request, on_output),
         lambda opened: finish_turn(setup, opened, request, on_output),
         notify=notify,
     )
+
+
+async def prepare_request(setup: Setup, request: TurnRequest) -> TurnRequest:
+    """The request with a prompt as it is said; see `prepare_prompt`. Raises as that."""
+    assert request.prompt is not None
+    said = await prepare_prompt(setup, request.prompt, request.piped)
+    return replace(request, prompt=said, piped="")
 
 
 async def finish_turn(
@@ -110,7 +120,7 @@ async def finish_turn(
     if opened.questions:
         text = "the prompt is kept: it is delivered when the calls that wait are answered"
         on_notice(Notice(text))
-    return await opened.turn(await setup.prepare_prompt(request.prompt))
+    return await opened.turn(await prepare_prompt(setup, request.prompt, request.piped))
 
 
 def _check_not_empty(setup: Setup) -> None:

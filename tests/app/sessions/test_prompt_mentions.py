@@ -1,0 +1,129 @@
+"""What a person names with `@` in a prompt is read under the rules of the agent's own tools."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.app.sessions.prompt_mentions import (
+    MENTION_COUNT_MAX,
+    TEXT_LENGTH_MAX,
+    Mentions,
+    read_mentions,
+)
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Policy
+from treadle.thread.typed_words import MENTIONS_HEAD, strip_additions
+from treadle.tools.paths import Root
+
+Read = Callable[[str], Mentions]
+
+FOUND: Final = {
+    "@a.py": '["a.py"]\none\ntwo\nthree\n',
+    "look at @a.py, please": '["a.py"]\none\ntwo\nthree\n',
+    "(see @a.py).": '["a.py"]\none\ntwo\nthree\n',
+    "@a.py:2": '["a.py", lines 2 to 2]\ntwo\n[the file goes on after line 2]',
+    "@a.py:2-3": '["a.py", lines 2 to 3]\ntwo\nthree\n',
+    "@a.py:2-": '["a.py", lines 2 to the end]\ntwo\nthree\n',
+    "why @a.py:1-2?": '["a.py", lines 1 to 2]\none\ntwo\n[the file goes on after line 2]',
+    '@"two words.md"': '["two words.md"]\nwords\n',
+    r"@two\ words.md": '["two words.md"]\nwords\n',
+    '@"two words.md:1"': '["two words.md", lines 1 to 1]\nwords\n',
+    "@odd:10-40": '["odd:10-40"]\nnot lines\n',
+    "@sub/": '["sub/"]\nsub/b.py\nsub/deep/c.py',
+    "@sub": '["sub"]\nsub/b.py\nsub/deep/c.py',
+    "@inside": '["inside"]\nbee\n',
+    "@bytes": '["bytes"]\n[binary file, 3 bytes; not shown]',
+    "@a.py and @a.py": '["a.py"]\none\ntwo\nthree\n',
+}
+"""What is typed, and what stands behind it."""
+
+STAYS: Final = {
+    "@pytest.fixture": "file not found: pytest.fixture",
+    "@a.py:9": "invalid arguments: start_line 9 is beyond the end: the file has 3 lines",
+    "@a.py:3-2": "invalid arguments: there are no such lines",
+    "@../outside.txt": "path outside workspace: ../outside.txt",
+    "@outside": "path outside workspace: outside",
+    "@~/x": "path outside workspace: ~/x",
+    "@pipe": "failed: pipe is not a regular file but a pipe",
+    "@hidden/key": "rejected: hidden/key",
+}
+"""What is typed and stays text, and the beginning of what the person is told."""
+
+NOTHING: Final = ("", "no name", "me@example.org", "@", "@@ -1,2 +3 @@", "@ a.py", "a@b.py", '@""')
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
+    """Read what a text names, in a folder with some of everything."""
+    top = tmp_path_factory.mktemp("mentions")
+    folder = top / "w"
+    (folder / "sub/deep").mkdir(parents=True)
+    (folder / "hidden").mkdir()
+    for name, text in {
+        "a.py": "one\ntwo\nthree\n",
+        "two words.md": "words\n",
+        "odd:10-40": "not lines\n",
+        "sub/b.py": "bee\n",
+        "sub/deep/c.py": "",
+        "hidden/key": "secret",
+        "../outside.txt": "out",
+        **{f"n{number}": str(number) for number in range(MENTION_COUNT_MAX + 1)},
+        **{f"big{number}": "x\n" * 14_000 for number in range(5)},
+    }.items():
+        (folder / name).write_text(text)
+    (folder / "bytes").write_bytes(b"a\0b")
+    (folder / "inside").symlink_to("sub/b.py")
+    (folder / "outside").symlink_to("../outside.txt")
+    os.mkfifo(folder / "pipe")
+    rules = Sandbox(Policy(hidden=(str(folder / "hidden"),)), str(folder)).rules
+    root = Root(folder, rules=rules)
+    yield lambda typed: read_mentions(typed, root)
+    root.close()
+
+
+def test_what_is_named_stands_behind_the_words(read: Read) -> None:
+    for typed, text in FOUND.items():
+        assert read(typed) == Mentions(f"{MENTIONS_HEAD}\n{text}"), typed
+
+
+def test_what_cannot_be_read_stays_text_and_is_told(read: Read) -> None:
+    for typed, why in STAYS.items():
+        told = read(typed)
+        assert told.text == "", typed
+        assert len(told.remarks) == 1, typed
+        assert told.remarks[0].startswith(f"{typed} stays text: {why}"), told.remarks
+
+
+def test_what_names_nothing_is_passed_over(read: Read) -> None:
+    for typed in NOTHING:
+        assert read(typed) == Mentions(), typed
+
+
+def test_the_count_and_the_size_have_bounds(read: Read) -> None:
+    told = read(" ".join(f"@n{number}" for number in range(MENTION_COUNT_MAX + 1)))
+    assert told.text.count("\n[") == MENTION_COUNT_MAX + told.text.count("\n\n[")
+    assert told.remarks == (
+        f"only the first {MENTION_COUNT_MAX} files that a prompt names are read",
+    )
+    told = read(" ".join(f"@big{number}" for number in range(5)))
+    assert len(told.text) < TEXT_LENGTH_MAX + len(MENTIONS_HEAD)
+    assert [one.partition(":")[0] for one in told.remarks] == [
+        "@big3 is not read",
+        "@big4 is not read",
+    ]
+
+
+def test_what_was_typed_is_had_again(read: Read) -> None:
+    for typed in (*FOUND, *STAYS):
+        assert strip_additions(typed + read(typed).text) == typed
+
+
+@given(st.text(alphabet='@ab.py:123-"\\ \n/~()é\0'))
+def test_no_words_are_a_failure(read: Read, typed: str) -> None:
+    read(typed)
