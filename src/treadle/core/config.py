@@ -22,6 +22,7 @@ from treadle.core.approval import (
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Reasoning
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import Access, EffectClass, RiskLevel, ToolDefinition
 
 COMPACT_AT_TOKENS: Final = 200_000
@@ -69,6 +70,10 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
             if tool.name == tool_name:
                 return tool
         return None
+
+    def name_of(self, kind: ToolKind) -> str:
+        """What the model was told that the tool is called which does this; empty if it has none."""
+        return next((tool.name for tool in self.tools if kind_of(tool.name) is kind), "")
 
     def effect_of(self, tool_name: str) -> EffectClass:
         """The effect class of a tool; one nobody knows counts as the worst."""

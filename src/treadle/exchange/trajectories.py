@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from treadle.core.llm import Usage
+from treadle.core.tool_families import COMMAND_NAME
 from treadle.exchange.content_blocks import format_content
 from treadle.exchange.json_lines import (
     Fields,
@@ -136,7 +137,9 @@ def _add_step(telling: SessionBuilder, fields: Fields, number: int, model: str) 
     text = as_string(fields.get("thought")) or as_string(fields.get("response"))
     action = as_string(fields.get("action")).strip()
     calls = (
-        (SessionCall(f"step-{number}", "bash", dump_json({"command": action})),) if action else ()
+        (SessionCall(f"step-{number}", COMMAND_NAME, dump_json({"command": action})),)
+        if action
+        else ()
     )
     telling.add_answer("", SessionAnswer("", text, calls, model))
     if action:

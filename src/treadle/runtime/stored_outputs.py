@@ -13,20 +13,19 @@ from typing import Any, Final
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import OUTPUT_PREFIX, Conversation
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import MissingBlobError, StoreError
 from treadle.runtime.ports import Writer
 from treadle.tool_failure import ToolFailure
 
-READ_TOOL: Final = "read_file"
-SEARCH_TOOL: Final = "search_files"
 NAME_COUNT_MAX: Final = 5
 """Outputs that are named to a model which asks for one that is not kept; the newest."""
 
 
 def find_output_reader(config: AgentConfig) -> str:
     """The tool that gives the model an earlier result again; empty if it has none."""
-    return READ_TOOL if config.definition_of(READ_TOOL) is not None else ""
+    return config.name_of(ToolKind.READ)
 
 
 def describe_output_location(
@@ -41,11 +40,11 @@ def describe_output_location(
         line: the line of the output at which it was cut, if it is known.
     """
     name = json.dumps(OUTPUT_PREFIX + call_id, ensure_ascii=False)
-    if find_output_reader(config):
+    if reader := find_output_reader(config):
         start = "" if line is None else f", start_line={line}"
-        how = f"{READ_TOOL}({name}{start}) goes on here"
-        if config.definition_of(SEARCH_TOOL) is not None:
-            how += f", {SEARCH_TOOL}(PATTERN, {name}) searches it"
+        how = f"{reader}({name}{start}) goes on here"
+        if searcher := config.name_of(ToolKind.SEARCH):
+            how += f", {searcher}(PATTERN, {name}) searches it"
         return how
     from shlex import quote
 
@@ -54,7 +53,7 @@ def describe_output_location(
 
 def find_requested_output(config: AgentConfig, call: ToolCall) -> str | None:
     """The call whose output this one is to read; `None` if it is to read a file, or none."""
-    is_reader = call.tool_name in (READ_TOOL, SEARCH_TOOL)
+    is_reader = kind_of(call.tool_name) in (ToolKind.READ, ToolKind.SEARCH)
     if not is_reader or config.definition_of(call.tool_name) is None:
         return None
     try:
@@ -87,7 +86,7 @@ async def read_stored_output(
             data = _find_unseen_result(conversation, output_id)
         if data is None:
             raise ToolFailure(ToolErrorKind.NOT_FOUND, _explain_absence(conversation, output_id))
-        if call.tool_name == SEARCH_TOOL:
+        if kind_of(call.tool_name) is ToolKind.SEARCH:
             found = await search_output(data, arguments["path"], arguments["pattern"])
         else:
             lines = arguments.get("start_line", 1), arguments.get("end_line")
@@ -122,7 +121,7 @@ def _parse(call: ToolCall) -> dict[str, Any]:
     from treadle.tools.read_file import read_file
     from treadle.tools.search_files import search_files
 
-    tool = search_files if call.tool_name == SEARCH_TOOL else read_file
+    tool = search_files if kind_of(call.tool_name) is ToolKind.SEARCH else read_file
     return tool.signature.parse(call.arguments_json)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.question_text import escape_name, list_offered_kinds, read_object
+from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import RiskLevel
 from treadle.terminal.call_text import title_of
 from treadle.terminal.ports import SHOW_ALL_KEY, DialogChoice, Terminal
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 COVERED_LENGTH_MAX: Final = 60
 """If what a yes for good would cover is longer, in characters, it is listed with the question."""
 
-_COMMAND_TOOL: Final = "bash"
 """Of this tool a person edits the command alone, not the JSON around it."""
 
 
@@ -246,7 +246,11 @@ class ApprovalDialogs:
         """The arguments as a person has changed them, as JSON; `None` if they went back."""
         arguments = read_arguments(call)
         command = None if arguments is None else arguments.get("command")
-        if arguments is not None and call.tool_name == _COMMAND_TOOL and isinstance(command, str):
+        if (
+            arguments is not None
+            and kind_of(call.tool_name) is ToolKind.RUN
+            and isinstance(command, str)
+        ):
             text = await self._terminal.enter("The command to run instead", command, is_long=True)
             if not (text and text.strip()):
                 return None
@@ -299,7 +303,7 @@ def _make_edited_question(question: Question, arguments_json: str, folder: str) 
 
     call = replace(question.call, arguments_json=arguments_json)
     risk, reasons = question.risk, question.scope.reasons
-    if call.tool_name == _COMMAND_TOOL:
+    if kind_of(call.tool_name) is ToolKind.RUN:
         before, after = (assess(command_of(one), folder) for one in (question.call, call))
         risk = after.risk
         reasons = (*(one for one in reasons if one not in before.reasons), *after.reasons)

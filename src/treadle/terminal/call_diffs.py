@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.core.messages import ToolCall
-from treadle.terminal.call_text import FILE_TOOLS
+from treadle.core.tool_families import ToolKind, kind_of
+from treadle.terminal.call_text import is_file_change
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 COMPARED_LINES_MAX: Final = 1000
@@ -106,7 +107,7 @@ def compute_diff(
 
 
 def _path_of(call: ToolCall) -> str | None:
-    if call.tool_name not in FILE_TOOLS:
+    if not is_file_change(call):
         return None
     path = (read_arguments(call) or {}).get("path")
     return path if isinstance(path, str) else None
@@ -118,7 +119,7 @@ def _apply_call(call: ToolCall, arguments: dict[str, Any], before: OriginalFile)
     from treadle.tools.edit_file import Edit, apply_edits
 
     try:
-        if call.tool_name == "write_file":
+        if kind_of(call.tool_name) is ToolKind.WRITE:
             return str(arguments["content"]).encode()
         edits = msgspec.convert(arguments["edits"], list[Edit])
         return apply_edits(before.content, edits, str(arguments["path"]))[0]
@@ -128,7 +129,7 @@ def _apply_call(call: ToolCall, arguments: dict[str, Any], before: OriginalFile)
 
 def _diff_arguments(call: ToolCall, arguments: dict[str, Any]) -> str | None:
     """The change by its arguments alone."""
-    if call.tool_name == "write_file":
+    if kind_of(call.tool_name) is ToolKind.WRITE:
         content = arguments.get("content")
         return "\n".join(_prefix_lines("+", content)) if isinstance(content, str) else None
     edits = arguments.get("edits")

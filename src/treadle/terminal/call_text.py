@@ -11,6 +11,7 @@ from msgspec import Struct
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.call_text import describe_call
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import FILE_CHANGES, PERSONS_COMMAND, ToolKind, kind_of
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
 from treadle.thread.safe_text import sanitize_text
 
@@ -18,9 +19,6 @@ HEAD_LINES_MAX: Final = 3
 TAIL_LINES_MAX: Final = 3
 TAIL_SIZE_MAX: Final = 2000
 """Characters of output that are kept of a running call."""
-FILE_TOOLS: Final = frozenset({"edit_file", "write_file"})
-COMMAND_TOOLS: Final = frozenset({"bash", "!"})
-"""The tool, and what a person runs; both count the bytes of their output."""
 
 _EXIT: Final = re.compile(
     r"(?:\A|(?<=\n))\[(exit code (\d+)|killed by signal [^\]\n]*)\]"
@@ -50,9 +48,19 @@ class CallResultText(Struct, frozen=True):
 
 def title_of(call: ToolCall) -> str:
     """A call in one line that steers no terminal: the command, or the tool and what it works on."""
-    path = (read_arguments(call) or {}).get("path") if call.tool_name in FILE_TOOLS else None
+    path = (read_arguments(call) or {}).get("path") if is_file_change(call) else None
     title = f"{call.tool_name} {path}" if isinstance(path, str) else describe_call(call)
     return _to_single_line(title)
+
+
+def is_command(call: ToolCall) -> bool:
+    """Whether it runs a command, a model's or a person's: its progress is output then."""
+    return call.tool_name == PERSONS_COMMAND or kind_of(call.tool_name) is ToolKind.RUN
+
+
+def is_file_change(call: ToolCall) -> bool:
+    """Whether it is a call of a tool that changes files by itself."""
+    return kind_of(call.tool_name) in FILE_CHANGES
 
 
 def _to_single_line(text: str) -> str:
@@ -133,7 +141,7 @@ class RunningCall:
         self._progress = progress
         if progress.message is None:
             return
-        before = self._tail if self.call.tool_name in COMMAND_TOOLS else ""
+        before = self._tail if is_command(self.call) else ""
         self._tail = (before + progress.message)[-TAIL_SIZE_MAX:]
 
     def progress_text(self) -> str:
@@ -145,7 +153,7 @@ class RunningCall:
             parts.append(f"{'▰' * full}{'▱' * (_BAR_WIDTH - full)} {share:.0%}")
         if progress.units_processed is not None:
             count = progress.units_processed
-            is_output = self.call.tool_name in COMMAND_TOOLS
+            is_output = is_command(self.call)
             parts.append(_format_size(count) if is_output else f"{count:,} done")
         return " ".join(parts)
 

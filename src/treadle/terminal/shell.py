@@ -72,11 +72,12 @@ async def run_shell(
         record: (output, exit code) makes it durable; whoever is cancelled meanwhile waits for it.
     """
     from treadle.core.messages import ToolCall
+    from treadle.core.tool_families import PERSONS_COMMAND
     from treadle.core.tools import ToolError, ToolErrorKind, ToolExecutionOutcome
     from treadle.outputs import ToolFinished, ToolStarted
     from treadle.process.program import Cause, run
 
-    call = ToolCall(f"own-{next(_numbers)}", "!", json.dumps({"command": command}))
+    call = ToolCall(f"own-{next(_numbers)}", PERSONS_COMMAND, json.dumps({"command": command}))
     output = bytearray()
 
     def add_output(data: bytes) -> None:
@@ -91,7 +92,7 @@ async def run_shell(
         text = f"it could not be started: {refused}"
         await _wait_uncancelled(record(text, NOT_STARTED))
         error = ToolError(ToolErrorKind.FAILED, text)
-        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
+        view.show(ToolFinished(call.id, call.tool_name, ToolExecutionOutcome.Error(call.id, error)))
         return
     is_cancelled = ended.cause is Cause.CANCEL
     if is_cancelled:
@@ -101,12 +102,14 @@ async def run_shell(
     told = f"{text}\n[exit code {ended.exit_code}]" if text else f"[exit code {ended.exit_code}]"
     if is_cancelled:
         error = ToolError(ToolErrorKind.CANCELLED, f"{told} [ended by Esc]")
-        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
+        view.show(ToolFinished(call.id, call.tool_name, ToolExecutionOutcome.Error(call.id, error)))
     elif ended.exit_code:
         error = ToolError(ToolErrorKind.FAILED, told)
-        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Error(call.id, error)))
+        view.show(ToolFinished(call.id, call.tool_name, ToolExecutionOutcome.Error(call.id, error)))
     else:
-        view.show(ToolFinished(call.id, "!", ToolExecutionOutcome.Success(call.id, told)))
+        view.show(
+            ToolFinished(call.id, call.tool_name, ToolExecutionOutcome.Success(call.id, told))
+        )
 
 
 async def _wait_uncancelled(work: Awaitable[None]) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from treadle import outputs
 from treadle.core.conversation import Conversation
 from treadle.core.messages import NOTE, Message, ToolCall
+from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.outputs import Output
 from treadle.terminal.call_diffs import (
@@ -27,10 +28,10 @@ from treadle.terminal.call_diffs import (
     read_original,
 )
 from treadle.terminal.call_text import (
-    COMMAND_TOOLS,
-    FILE_TOOLS,
     RunningCall,
     describe_outcome,
+    is_command,
+    is_file_change,
     parse_result_message,
     title_of,
 )
@@ -45,7 +46,6 @@ from treadle.terminal.live_lines import (
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.plan_view import PlanView
 from treadle.terminal.ports import StyledLine, Terminal
-from treadle.thread.plan import PLAN_TOOL
 from treadle.thread.typed_words import strip_additions
 from treadle.thread.web_searches import describe_web_search, list_web_searches
 
@@ -328,7 +328,7 @@ class ChatView:
         self._has_answered = False
         call = output.call
         self._calls[call.id] = call
-        if call.tool_name == PLAN_TOOL:  # shown when it is told, which takes no time
+        if kind_of(call.tool_name) is ToolKind.PLAN:  # shown when it is told, which takes no time
             return
         running = RunningCall(call, self._now())
         self._running[call.id] = running
@@ -367,7 +367,7 @@ class ChatView:
         self._commit(
             result_block(title_of(call), how, took_s, diff=diff, is_known=is_known, is_plain=plain)
         )
-        self._is_below_change = how.is_good and call.tool_name in FILE_TOOLS | COMMAND_TOOLS
+        self._is_below_change = how.is_good and (is_command(call) or is_file_change(call))
 
     # ---- what was said before ------------------------------------------------------------------
 
@@ -421,7 +421,7 @@ class ChatView:
             named = ToolCall(message.tool_call_id or "", message.name or "")
             call = calls.get(named.id, named)
             how = parse_result_message(text)
-            if how.is_good and call.tool_name == PLAN_TOOL:
+            if how.is_good and kind_of(call.tool_name) is ToolKind.PLAN:
                 return  # the newest plan stands below all messages
             diff = preview_diff(call) if how.is_good else None
             yield result_block(title_of(call), how, None, diff=diff, is_plain=plain)

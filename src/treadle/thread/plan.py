@@ -15,8 +15,8 @@ from msgspec import Meta, Struct
 
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall, is_by_person
+from treadle.core.tool_families import ToolKind, kind_of
 
-PLAN_TOOL: Final = "plan"
 STEP_COUNT_MAX: Final = 50
 STEP_LENGTH_MAX: Final = 300
 """Characters of a step."""
@@ -82,7 +82,7 @@ _DECODER: Final = msgspec.json.Decoder(AgentPlan)
 
 def read_plan_call(call: ToolCall) -> AgentPlan | None:
     """The plan that a call tells; `None` if it is a call of something else, or no plan."""
-    if call.tool_name != PLAN_TOOL:
+    if kind_of(call.tool_name) is not ToolKind.PLAN:
         return None
     try:
         return _DECODER.decode(call.arguments_json)

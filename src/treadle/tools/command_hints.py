@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.core.tool_families import ToolKind, names_of
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Network
 from treadle.sandbox.status import NO_NETWORK
@@ -70,10 +71,10 @@ _PROGRAM: Final = re.compile(r"/\S+: (line \d+: )?")
 """With which programs begin what they say, if they were called by a path."""
 _ABSOLUTE: Final = re.compile(r"""(?:^|[\s'"`:(=])(/[^\s'"`:)]+)""")
 _TOOL_NAMES: Final = (
-    "apply_patch|applypatch|edit_file|write_file|read_file|list_files|search_files"
-    "|str_replace_editor|str_replace_based_edit_tool"
+    *("apply_patch", "applypatch", "str_replace_editor", "str_replace_based_edit_tool"),
+    *names_of(ToolKind.READ, ToolKind.LIST, ToolKind.SEARCH, ToolKind.EDIT, ToolKind.WRITE),
 )
-_NO_SUCH_PROGRAM: Final = re.compile(rf"\b({_TOOL_NAMES}): (?:command )?not found")
+_NO_SUCH_PROGRAM: Final = re.compile(rf"\b({'|'.join(_TOOL_NAMES)}): (?:command )?not found")
 _LOST_FILE: Final = re.compile(
     r"""(?:^|[\s'"`:(=])(/tmp|/var/tmp)/[^\s'"`:]+['"`]?: (?:\[Errno 2\] )?No such file"""
     r"""|No such file or directory:? \(?['"`]?(/tmp|/var/tmp)/"""

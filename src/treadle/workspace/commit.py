@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
+from treadle.core.tool_families import ToolKind, names_of
 from treadle.core.tools import CompletedToolInfo
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.broken_files import find_broken_files
@@ -36,7 +37,7 @@ HASH_LENGTH: Final = 7
 NAME_COUNT_MAX: Final = 3
 """File names told in a note, for each reason."""
 
-UNNAMED_TOOLS: Final = frozenset({"bash"})
+UNNAMED_TOOLS: Final = names_of(ToolKind.RUN)
 """The built-in tools that change files without naming them."""
 
 

@@ -28,6 +28,7 @@ from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Set
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
+from treadle.core.tool_families import FILE_CHANGES, ToolKind, names_of
 from treadle.errors import UsageError
 from treadle.outputs import Output
 from treadle.risk.commits import UncommittedFile
@@ -63,13 +64,13 @@ with ERROR is information: read it and go on. If a command is reported as uncert
 died while it ran: find out whether it happened before you repeat it."""
 """Recorded in the thread when it begins, so that a resumed thread sends the same bytes."""
 
-FILE_WRITERS: Final = frozenset({"edit_file", "write_file"})
+FILE_WRITERS: Final = names_of(*FILE_CHANGES)
 """The tools that change files without a command; no sandbox holds them."""
 NO_SEARCH_NOTICE: Final = (
     "web_search is set, but {model} cannot be asked to search the web: its provider has no search "
     "of its own, or is spoken to in a language without one"
 )
-NETWORK_READERS: Final = frozenset({"web_fetch"})
+NETWORK_READERS: Final = names_of(ToolKind.FETCH)
 """The tools that are for nothing but the network; not offered to who has turned that off."""
 READ_ONLY_NOTICE: Final = (
     "sandbox read-only: the agent can run commands, which leave nothing, but not change files"

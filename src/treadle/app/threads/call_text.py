@@ -6,6 +6,7 @@ from typing import Final
 
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import ToolKind, kind_of
 from treadle.thread.plan import AgentPlan, StepStatus, read_plan_call
 
 HEAD_LENGTH_MAX: Final = 100
@@ -34,7 +35,7 @@ def describe_call(call: ToolCall) -> str:
     arguments = read_arguments(call)
     if arguments is None:
         return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
-    if call.tool_name == "bash":
+    if kind_of(call.tool_name) is ToolKind.RUN:
         detail = f"$ {_format_value(arguments.get('command', ''))}"
         return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
     shown = [text for value in arguments.values() if (text := _format_value(value))]

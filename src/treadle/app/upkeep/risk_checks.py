@@ -14,6 +14,7 @@ from treadle.app.sessions.provider_reachability import ProviderReachability
 from treadle.app.upkeep.checks import Finding, check_sandbox, ok, warning
 from treadle.config.loader import LoadedSettings
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import COMMAND_NAME
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.models.catalog import is_loopback_host
 from treadle.sandbox.box import Sandbox
@@ -46,7 +47,7 @@ def check_commands(policy: Policy) -> Iterator[Finding]:
 async def _try_command(sandbox: Sandbox, access: str) -> str:
     """Why a command does not run; empty if it does."""
     registry = Registry(builtin_tools(), workspace=sandbox.workspace, sandbox=sandbox)
-    call = ToolCall("doctor", "bash", json.dumps({"command": "echo ran", "access": access}))
+    call = ToolCall("doctor", COMMAND_NAME, json.dumps({"command": "echo ran", "access": access}))
     outcome = await registry.execute(call, key=call.id, progress=lambda progress: None)
     if not isinstance(outcome, ToolExecutionOutcome.Success):
         return outcome.error.text

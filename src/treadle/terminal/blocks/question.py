@@ -25,6 +25,7 @@ from treadle.app.threads.question_text import (
 )
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import RiskLevel
 from treadle.terminal.blocks.diffs import LINE_LENGTH_MAX, describe_diff_omission, diff_block
 from treadle.terminal.blocks.frames import BAR, PLAIN_BAR, PrefixedBlock
@@ -37,8 +38,8 @@ WHOLE_LENGTH_MAX: Final = 200_000
 """Characters of a call that are shown when all of it is asked for."""
 WHOLE_LINES_MAX: Final = 5000
 """Lines of it then; terminals keep few more, and drawing these takes a part of a second."""
-_DIFF_ARGUMENTS: Final = {"edit_file": "edits", "write_file": "content"}
-"""The argument that is shown as a diff, by tool."""
+_DIFF_ARGUMENTS: Final = {ToolKind.EDIT: "edits", ToolKind.WRITE: "content"}
+"""The argument that is shown as a diff, by what its tool does."""
 
 
 class _CallArgument(NamedTuple):
@@ -195,7 +196,8 @@ def _list_arguments(call: ToolCall, diff: str | None) -> list[_CallArgument]:
     arguments = read_arguments(call)
     if arguments is None:
         return [_CallArgument("", collapse_gaps(call.arguments_json))]
-    diffed = None if diff is None else _DIFF_ARGUMENTS[call.tool_name]
+    kind = kind_of(call.tool_name)
+    diffed = _DIFF_ARGUMENTS[kind] if diff is not None and kind is not None else None
     parts = []
     for name, value in arguments.items():
         if name == diffed:
@@ -203,7 +205,7 @@ def _list_arguments(call: ToolCall, diff: str | None) -> list[_CallArgument]:
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         # Indented, so that a line of a value cannot pass for another argument.
         lines = text.split("\n")
-        if call.tool_name == "bash" and name == "command":
+        if kind is ToolKind.RUN and name == "command":
             parts.append(_CallArgument("$ ", collapse_gaps("\n  ".join(lines)), "code"))
         else:
             told = text if len(lines) == 1 else "\n  ".join(["", *lines])

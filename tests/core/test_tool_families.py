@@ -1,0 +1,67 @@
+"""Tools have their names in one place."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import treadle
+from treadle.core.tool_families import OWN_NAMES, ToolKind, kind_of, names_of
+from treadle.tools.builtin import builtin_tools
+
+SOURCE = Path(treadle.__file__).parent
+HOME = SOURCE / "core" / "tool_families.py"
+AMBIGUOUS = {"bash", "plan"}
+"""Also the name of a program, and of an approval mode: as a text they may mean that."""
+
+
+def find_literals(tree: ast.Module) -> set[tuple[int, str]]:
+    """Names of tools that stand as texts in a module, but for those that may mean something else.
+
+    Of these only what a `tool_name` is compared with, or a ToolCall is made of.
+    """
+    names = names_of(*ToolKind)
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            about_name = any(getattr(one, "attr", "") == "tool_name" for one in sides)
+            parts = [part for one in sides for part in ast.walk(one)] if about_name else []
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ToolCall":
+            parts = list(node.args)
+        else:
+            parts = [node] if getattr(node, "value", None) not in AMBIGUOUS else []
+        found |= {
+            (one.lineno, one.value)
+            for one in parts
+            if isinstance(one, ast.Constant) and one.value in names
+        }
+    return found
+
+
+def test_no_other_module_knows_a_tool_by_its_name() -> None:
+    found = {
+        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        for path in SOURCE.rglob("*.py")
+        if path != HOME
+        for line, name in find_literals(ast.parse(path.read_text()))
+    }
+    assert not found, sorted(found)
+
+
+def test_the_search_for_names_finds_what_it_is_for() -> None:
+    """A check that cannot fail would be none."""
+    for text, name in (
+        ('if call.tool_name == "bash": pass', "bash"),
+        ('if call.tool_name in ("x", "plan"): pass', "plan"),
+        ('ToolCall("c", "bash", "{}")', "bash"),
+        ('TOOLS = {"edit_file"}', "edit_file"),
+    ):
+        assert {found for _, found in find_literals(ast.parse(text))} == {name}, text
+    assert not find_literals(ast.parse('if mode == "plan": find_program("bash")'))
+
+
+def test_each_kind_is_a_built_in_tool() -> None:
+    assert {tool.definition.name for tool in builtin_tools()} == {*OWN_NAMES.values()}
+    assert {kind_of(name) for name in OWN_NAMES.values()} == {*ToolKind}
+    assert kind_of("deploy") is None
