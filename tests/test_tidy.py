@@ -26,6 +26,7 @@ MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local_store.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
+    "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock

@@ -29,7 +29,7 @@ from typing import IO, Final
 from msgspec import Struct
 
 _PIECE_SIZE: Final = 64 * 1024
-_OF_THE_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "LOCPATH")
+_OF_THE_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "LOCPATH", "TZ")
 """Variables that begin so are read by the interpreter when it starts."""
 
 _SERVER: Final = r"""

@@ -26,6 +26,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
+from treadle.thread.typed_words import strip_additions
 
 ECHO = '[[replies]]\ntext = "Yes."\n'
 
@@ -58,7 +59,7 @@ def held(store: LocalStore, thread: str) -> Iterator[ThreadWriter]:
 def prompts(store: LocalStore, thread: str) -> list[str]:
     """What a person said on a thread."""
     said = store.load(thread).fold.conversation
-    return [message.content for message in said if message.role == "user"]
+    return [strip_additions(one.content) for one in said if one.role == "user"]
 
 
 @pytest.mark.parametrize(

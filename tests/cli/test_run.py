@@ -330,7 +330,7 @@ text = "This is my plan."
 """
 
 
-def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_prefix_as_any_mode(
+def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_tools_as_any_mode(
     treadle: Run, script: Script, repository: Path
 ) -> None:
     model, before = script(EDIT), (repository / "calc.py").read_text()
@@ -347,7 +347,12 @@ def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_pref
             assert (done.returncode, done.stdout) == (0, "This is my plan.\n")
             assert all("the thread is in plan mode" in json.dumps(one) for one in results)
             assert (len(results), "not found" in json.dumps(results)) == (2, False)
-    assert prefixes[0] == prefixes[1]
+    (tools, told), (other_tools, other_told) = prefixes
+    assert tools == other_tools
+    # A thread says in which mode it began, at the end of what it is told first.
+    lines, other_lines = told.splitlines(), other_told.splitlines()
+    differ = [pair for pair in zip(lines, other_lines, strict=True) if pair[0] != pair[1]]
+    assert [one[:12] for pair in differ for one in pair] == ["- Mode: plan", "- Mode: ask."]
     assert (repository / "calc.py").read_text() == before
     assert not (repository / "made").exists()
 

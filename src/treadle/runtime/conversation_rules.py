@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from treadle import outputs
 from treadle.core.actions import AgentAction, DisplayError, SendLlmRequest, Summarize
 from treadle.core.budget import TokenBudget
 from treadle.core.chat.states import Compacting, CompactionCause
+from treadle.core.config import AgentConfig
 from treadle.core.events import (
     CancelRequested,
     CompactionFailed,
@@ -16,13 +17,18 @@ from treadle.core.events import (
     Steered,
     UserInput,
 )
+from treadle.core.messages import Message
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.inbox import StopRequest
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.codec import Event
+from treadle.thread.situation import AgentSituation, append_news
 from treadle.thread.typed_words import strip_additions
 from treadle.thread.undelivered_input import append_commands
+
+ObserveSituation: TypeAlias = Callable[[AgentConfig], AgentSituation]
+"""Says how an agent with this configuration works now; quick."""
 
 
 class ConversationRules:
@@ -31,12 +37,22 @@ class ConversationRules:
     Args:
         journal: the thread.
         budget: what one turn may use; looked at before each request. `None` is no bound.
+        situation: what has changed in this since the model was told of it is said with the next
+            message; without it nothing is.
         is_new: whether this process has just recorded the first prompt.
     """
 
-    def __init__(self, journal: ThreadJournal, budget: TokenBudget | None, *, is_new: bool) -> None:
+    def __init__(
+        self,
+        journal: ThreadJournal,
+        budget: TokenBudget | None,
+        situation: ObserveSituation | None = None,
+        *,
+        is_new: bool,
+    ) -> None:
         self._journal = journal
         self._budget = budget
+        self._situation = situation
         self.is_new = is_new
 
     @property
@@ -93,13 +109,28 @@ class ConversationRules:
         return None if self._budget is None else self._budget.get_remaining(fold.turn_usage)
 
     def next_input(self, *, steering: bool = False) -> Event | None:
-        """What a person said meanwhile, with the commands that they ran."""
-        unheard = self._journal.fold.undelivered
+        """What a person said meanwhile, with the commands that they ran, and what is news."""
+        fold = self._journal.fold
+        unheard = fold.undelivered
         message = unheard.next_steering if steering else unheard.next_prompt
         if message is None:
             return None
-        told = append_commands(unheard.commands, message)
+        told = self.add_context(message, fold.machine.config)
         return Steered(told) if steering else UserInput(told, was_queued=True)
+
+    def add_context(self, message: Message, config: AgentConfig) -> Message:
+        """A message that is delivered, with all that the model is told behind the person's words.
+
+        Args:
+            message: what the person said.
+            config: what the thread works with from this message on.
+        """
+        fold = self._journal.fold
+        told = append_commands(fold.undelivered.commands, message)
+        if self._situation is None:
+            return told
+        lines = map(self._journal.redact or str, self._situation(config).changing_lines)
+        return append_news(lines, config.system_prompt, fold.conversation.in_view, told)
 
     def make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
         """A cancel, with what the model had said."""

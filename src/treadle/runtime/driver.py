@@ -76,6 +76,11 @@ class Driver:
         return self.journal.writer.thread_id
 
     @property
+    def config(self) -> AgentConfig:
+        """What the thread works with, or will from the next turn on."""
+        return self._loop.configuration.config
+
+    @property
     def model_name(self) -> str:
         """The model that answers."""
         return get_model_name(self.journal.fold.machine, self._loop.configuration.config)

@@ -20,7 +20,7 @@ from treadle.core.messages import Message
 from treadle.errors import UsageError
 from treadle.outputs import Output, TurnFinished
 from treadle.runtime.calls import cut_middle
-from treadle.runtime.conversation_rules import ConversationRules
+from treadle.runtime.conversation_rules import ConversationRules, ObserveSituation
 from treadle.runtime.driver import Driver
 from treadle.runtime.inbox import Inbox
 from treadle.runtime.options import DriverOptions, check_parts
@@ -29,7 +29,6 @@ from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import replace_surrogates
 from treadle.thread.typed_words import strip_additions
-from treadle.thread.undelivered_input import append_commands
 
 TITLE_WAIT_S_MAX: Final = 3.0
 """Seconds that the end of the first turn waits for its title, which is asked for at its start."""
@@ -41,12 +40,14 @@ class SessionOptions(Struct, frozen=True):
     `budget` is what one turn may use; looked at before each request. `titler` is asked for a title
     when the first prompt is said; without one, or until it answers, the title is the first line of
     that prompt. `first_prompt` is what stands as `make_first_input` in the first write of the
-    thread, which this process has just made; `resume` answers it.
+    thread, which this process has just made; `resume` answers it. `situation` says where and how
+    the agent works: what has changed since the model was told is told with the next message.
     """
 
     budget: TokenBudget | None = None
     titler: Callable[[str], Awaitable[Renamed | None]] | None = None
     first_prompt: str | None = None
+    situation: ObserveSituation | None = None
 
 
 class Session:
@@ -82,8 +83,8 @@ class Session:
         self._journal = make_journal(writer, options, inbox)
         self._turns = turns
         is_new = turns.first_prompt is not None
-        rules = ConversationRules(self._journal, turns.budget, is_new=is_new)
-        parts = make_parts(self._journal, rules, inbox, provider, tools, options)
+        self._rules = ConversationRules(self._journal, turns.budget, turns.situation, is_new=is_new)
+        parts = make_parts(self._journal, self._rules, inbox, provider, tools, options)
         self.driver = Driver(parts, config, options.live)
 
     @property
@@ -105,7 +106,8 @@ class Session:
         if not self.driver.is_running:
             unheard = self._journal.fold.undelivered
             is_free = self.is_waiting and not unheard
-            told = append_commands(unheard.commands, message)
+            # The configuration of this process is recorded right before the message, if it is news.
+            told = self._rules.add_context(message, self.driver.config) if is_free else message
             return await self._run_titled_turn(
                 text, UserInput(told) if is_free else InputQueued(message)
             )

@@ -13,9 +13,12 @@ EXPANSION_HEAD: Final = "\n\n[The person's words above call this "
 MENTIONS_HEAD: Final = "\n\n[The person's words above name these; so they stood when it was said]"
 """Stands in a message between what a person said and the files that they named with `@`."""
 
+SITUATION_HEAD: Final = "\n\n[Since it was last told, this has changed]"
+"""Stands in a message before what is another fact now about where and how the agent works."""
+
 
 def strip_additions(content: str) -> str:
-    """What a person typed of a message, without what they called, named or ran."""
-    for head in (COMMANDS_HEAD, EXPANSION_HEAD, MENTIONS_HEAD):
+    """What a person typed of a message, without what they called, named or ran, or news."""
+    for head in (SITUATION_HEAD, COMMANDS_HEAD, EXPANSION_HEAD, MENTIONS_HEAD):
         content = content.partition(head)[0]
     return content

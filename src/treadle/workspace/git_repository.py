@@ -8,6 +8,7 @@ Git looks for a repository by itself, and takes a folder that looks like a bare 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ NOT_BARE: Final = ("-c", "safe.bareRepository=explicit")
 
 _NAMING_SIZE_MAX: Final = 4096
 _NAMING: Final = b"gitdir: "
+_BRANCH: Final = "ref: refs/heads/"
+_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}\Z")
 
 
 class GitRepository(Struct, frozen=True):
@@ -66,6 +69,23 @@ def find_repository(folder: Path) -> GitRepository | None:
         common_dir = git_dir.parent.parent if is_beside else git_dir
         return GitRepository(place, (found.st_dev, found.st_ino), git_dir, common_dir)
     return None
+
+
+def find_branch(repository: GitRepository) -> str | None:
+    """The branch that is checked out; empty if none is, `None` if its file does not say.
+
+    Read and not asked of git, so that it costs nothing. Where a repository keeps its references in
+    another way, the file names a branch that cannot be.
+    """
+    try:
+        with (repository.git_dir / "HEAD").open("rb") as file:
+            said = file.read(_NAMING_SIZE_MAX).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+    if not said.startswith(_BRANCH):
+        return "" if _COMMIT.match(said) else None
+    branch = said.removeprefix(_BRANCH)
+    return None if branch == ".invalid" else branch
 
 
 def git_environment(git_dir: Path, common_dir: Path, root: Path) -> dict[str, str]:

@@ -91,7 +91,7 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
         return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
     return AgentConfig(
         model_name=machine.config.model_name,
-        system_prompt=setup.make_system_prompt(setup.workspace()),
+        system_prompt=setup.make_system_prompt(setup.workspace(), approval),
         tools=tools,
         max_tokens=settings.max_tokens or 0,
         temperature=settings.temperature,

@@ -88,7 +88,12 @@ def open_conversation(
         parts.tools,
         parts.config,
         parts.make_options(writer.thread_id, setup.host.people, on_output),
-        SessionOptions(budget, parts.titler, prompt if setup.thread_id is None else None),
+        SessionOptions(
+            budget,
+            parts.titler,
+            prompt if setup.thread_id is None else None,
+            parts.situation.observe,
+        ),
     )
     told = map(describe_record, session.unfinished_commands)
     setup.notices.extend(words.text for words in told if words is not None)

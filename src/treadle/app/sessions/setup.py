@@ -15,13 +15,10 @@ from treadle.app.sessions.approval_modes import Approval, find_recorded_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host, PersonCallbacks
-from treadle.app.sessions.prompt_files import (
-    describe_skills,
-    describe_unused_prompts,
-    list_prompts,
-    list_skill_folders,
-)
+from treadle.app.sessions.prompt_files import list_prompts, list_skill_folders
 from treadle.app.sessions.providers import Models, is_played
+from treadle.app.sessions.situation import SituationObserver
+from treadle.app.sessions.system_prompt import make_system_prompt
 from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
@@ -39,7 +36,6 @@ from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.titles import Titler
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Level, Network, Policy
-from treadle.sandbox.thread_scratch import SENTENCE as SCRATCH_SENTENCE
 from treadle.sandbox.thread_scratch import scratch_of
 from treadle.secrets.redaction import Redactor
 from treadle.store.live_answer import LiveAnswerWriter
@@ -52,17 +48,6 @@ from treadle.tools.registry import AnyTool, Registry
 from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.context import describe_context
 from treadle.workspace.files.states import FileStates
-from treadle.workspace.instructions import read_instructions
-
-SYSTEM_PROMPT: Final = """\
-You are Treadle, a coding agent. You work in the folder {folder} with the tools you are given.
-Look before you change: read the files and run the tests that tell you what is true. Make the
-smallest change that does what was asked, check it by running what can be run, and say in a few
-sentences what you did and what you saw. The person may have you work in plan mode, of which the
-result of a refused call tells you: then read only, and answer with a plan. A result that begins
-with ERROR is information: read it and go on. If a command is reported as uncertain, the process
-died while it ran: find out whether it happened before you repeat it."""
-"""Recorded in the thread when it begins, so that a resumed thread sends the same bytes."""
 
 FILE_WRITERS: Final = names_of(*FILE_CHANGES)
 """The tools that change files without a command; no sandbox holds them."""
@@ -113,6 +98,7 @@ class DriverParts(Struct, frozen=True):
     places: Places
     hides: Callable[[str | Path], bool]
     sandbox: Sandbox
+    situation: SituationObserver
 
     def make_options(
         self, thread_id: str, people: PersonCallbacks | None, on_output: Callable[[Output], None]
@@ -175,7 +161,7 @@ class Setup(Struct, frozen=True):
         """
         folder = self.workspace()
         approval = self._choose_approval()
-        config = replace(self._build_config(folder), approval=approval.policy)
+        config = replace(self._build_config(folder, approval), approval=approval.policy)
         provider = self.models.open(config.model_name)
         if unknown := self.models.fetch_unknown_traits(config.model_name):
             self.notices.append(unknown)
@@ -225,6 +211,7 @@ class Setup(Struct, frozen=True):
             places=self.store.places,
             hides=hides,
             sandbox=sandbox,
+            situation=self.observer(folder, sandbox),
         )
 
     def make_sandbox(self, folder: str) -> Sandbox:
@@ -270,24 +257,18 @@ class Setup(Struct, frozen=True):
         offered = {tool.name for tool in self.thread.machine.config.tools}
         return [tool for tool in builtin_tools() if tool.definition.name in offered]
 
-    def make_system_prompt(self, folder: str) -> str:
+    def observer(self, folder: str, sandbox: Sandbox) -> SituationObserver:
+        """Who looks at where and how the agent works."""
+        has_people = self.host.people is not None or self.choice.may_change
+        return SituationObserver(folder, sandbox, has_people, self.auto_commit)
+
+    def make_system_prompt(self, folder: str, approval: Approval) -> str:
         """What a new thread is told first: recorded, so that it is the same for ever."""
-        # The repository may begin above the workspace.
-        found = read_instructions(folder, hides=make_hidden_check("/", self.store.places))
-        self.notices.extend(found.notices)
-        prompt = SYSTEM_PROMPT.format(folder=folder)
-        if self.store.places.scratch:
-            prompt = f"{prompt} {SCRATCH_SENTENCE}"
-        parts = (prompt, found.text, self._make_skills_prompt(folder))
-        return "\n\n".join(part for part in parts if part)
+        observer = self.observer(folder, self.make_sandbox(folder))
+        situation = observer.observe_beginning(approval.name)
+        return make_system_prompt(folder, self.store.places, situation, self.notices)
 
-    def _make_skills_prompt(self, folder: str) -> str:
-        """Which skills a new thread is told of. One that comes later is told to the next thread."""
-        listed = list_prompts(folder, self.store.places)
-        self.notices.extend(describe_unused_prompts(listed, folder))
-        return describe_skills(listed, folder)
-
-    def _build_config(self, folder: str) -> AgentConfig:
+    def _build_config(self, folder: str, approval: Approval) -> AgentConfig:
         """What the thread has recorded, with what was set or chosen since."""
         thread, settings = self.thread, self.loaded.settings
         config = AgentConfig() if thread is None else thread.machine.config
@@ -296,7 +277,7 @@ class Setup(Struct, frozen=True):
         is_strange = thread is not None and thread.imported_from and not config.system_prompt
         # What a task is told first stands with its task.
         if (has_moved or is_strange) and not self.is_task:
-            config = replace(config, system_prompt=self.make_system_prompt(folder))
+            config = replace(config, system_prompt=self.make_system_prompt(folder, approval))
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
         if thread is None or self._is_set("compact_at"):

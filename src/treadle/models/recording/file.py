@@ -16,13 +16,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from treadle.core.conversation import Conversation
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, Reasoning
 from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
 from treadle.errors import UsageError
 from treadle.thread.record import replace_surrogates
+from treadle.thread.situation import strip_news, strip_situation
 
 VERSION: Final = 1
 """Raised by a change that older readers would get wrong."""
@@ -134,6 +137,17 @@ def _encode_storable(value: Any, encode: Callable[[Any], bytes]) -> bytes:
         return encode(value)
     except UnicodeEncodeError:
         return encode(replace_surrogates(msgspec.to_builtins(value)))
+
+
+def leave_out_situation(request: LlmRequest) -> LlmRequest:
+    """The request as it is kept and compared: another date, branch or mode makes it no other one.
+
+    It is the same one if it tells nothing of that.
+    """
+    messages = [strip_news(message) for message in request.messages]
+    if any(one is not other for one, other in zip(messages, request.messages, strict=True)):
+        request = replace(request, messages=Conversation(messages))
+    return replace(request, system=strip_situation(request.system))
 
 
 def settings_digest(settings: RecordedSettings) -> bytes:

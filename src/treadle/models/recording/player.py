@@ -23,6 +23,7 @@ from treadle.models.recording.file import (
     Exchange,
     RecordedSettings,
     Recording,
+    leave_out_situation,
     message_digests,
     request_key,
     settings_digest,
@@ -101,6 +102,7 @@ class _ComparedRequest(Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, request: LlmRequest) -> _ComparedRequest:
+        request = leave_out_situation(request)
         settings = RecordedSettings.of(request)
         return cls(
             settings,

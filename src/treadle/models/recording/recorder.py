@@ -29,6 +29,7 @@ from treadle.models.recording.file import (
     Header,
     RecordedSettings,
     Recording,
+    leave_out_situation,
     message_digests,
     parse_recording,
     settings_digest,
@@ -185,6 +186,7 @@ class _RecordingFile:
         if self.failure is not None or self._file < 0:
             return
         try:
+            request = leave_out_situation(request)
             settings = RecordedSettings.of(request)
             by_settings = settings_digest(settings)
             digests = message_digests(request.messages)
