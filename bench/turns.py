@@ -32,6 +32,7 @@ from treadle.store.disk import PosixDisk
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.thread_writer import ThreadWriter
+from treadle.tools.background import BackgroundCommands
 
 LENGTHS = (10, 100, 1_000, 5_000, 20_000)
 TURNS = 40
@@ -114,6 +115,7 @@ class Work:
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        background: BackgroundCommands | None = None,
     ) -> Outcome:
         """Wait, then answer."""
         if self._delay_s:

@@ -30,6 +30,7 @@ WIDE_FUNCTIONS: Final = frozenset(
         "cli/show_command.py:command",
         "store/local_store.py:create",
         "sync/engine.py:__init__",
+        "tools/bash.py:bash",  # what a model can say of a command
         "workspace/commit.py:__init__",
     )
 )

@@ -30,6 +30,7 @@ from treadle.core.tools import (
 )
 from treadle.runtime.session import Session
 from treadle.thread.facts import GitObserved
+from treadle.tools.background import BackgroundCommands
 
 HELPER = "helper"
 
@@ -176,6 +177,7 @@ class Toolbox:
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        background: BackgroundCommands | None = None,
     ) -> Outcome:
         name, thread = call.tool_name, key.partition(":")[0]
         place, arguments = self._world.place, call.arguments_json

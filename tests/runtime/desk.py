@@ -40,6 +40,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.store.replay import verify_thread
 from treadle.thread.facts import GitObserved
+from treadle.tools.background import BackgroundCommands
 
 Success = ToolExecutionOutcome.Success
 Failure = ToolExecutionOutcome.Error
@@ -175,6 +176,7 @@ class Toolbox:
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        background: BackgroundCommands | None = None,
     ) -> Outcome:
         tool = self.tools.get(call.tool_name)
         if tool is None:

@@ -55,6 +55,21 @@ text = "I wait."
 calls = [{ tool = "bash", arguments = { access = "write", command = "cat fifo" } }]
 
 [[replies]]
+when = { user = "^serve", step = 0 }
+[[replies.calls]]
+id = "s1"
+tool = "bash"
+arguments = { command = "echo listening; cat fifo", background = true, timeout_s = 400 }
+
+[[replies]]
+when.user = "^serve"
+text = "It serves."
+
+[[replies]]
+when.user = "^heard"
+text = "I heard of it."
+
+[[replies]]
 when.user = "steered"
 text = "You steered."
 

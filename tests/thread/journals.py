@@ -57,11 +57,12 @@ from treadle.core.task.events import (
     TraceLine,
 )
 from treadle.core.task.events import AgentConfig as Limits
-from treadle.core.tools import Access, RiskLevel
+from treadle.core.tools import Access, BlobRef, RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
     Annotated,
+    BackgroundEnded,
     BranchRecord,
     ChildStarted,
     CommandBegun,
@@ -260,6 +261,8 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     InputWithdrawn(),
     CommandBegun("0badcafe", "make", "/w"),
     CommandShown("make", "no rule", 2, "0badcafe"),
+    BackgroundEnded("a", "make serve", "exit", 2, "no port", BlobRef("0" * 64, 9)),
+    BackgroundEnded("b", "make watch", "unknown"),
     Recovered("mended"),
     said("go"),
     answer("", call("a"), call("b", "edit")),

@@ -54,7 +54,8 @@ def test_every_failure_of_a_model_comes_back(kind: LlmErrorKind) -> None:
 def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
     tags = {type(e): json.loads(encode_entry(e)[1])["type"] for e in (*EVERY_ENTRY, broken())}
     assert sorted(tags.values()) == [
-        *("annotated", "approval_decided", "approval_required", "cancel_requested"),
+        *("annotated", "approval_decided", "approval_required", "background_ended"),
+        "cancel_requested",
         *("child_started", "command_begun"),
         *("command_shown", "compacted", "compaction_failed", "compaction_requested", "configured"),
         *("context_observed", "extra_set", "files_not_saved", "files_saved", "foreign"),

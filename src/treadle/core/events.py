@@ -148,12 +148,16 @@ class ToolUncertain(_Event, frozen=True, tag="tool_uncertain"):
 
 
 class ToolCompleted(_Event, frozen=True, tag="tool_completed"):
-    """A call ended, well or badly; `usage` is what a sub-agent used of models for it."""
+    """A call ended, well or badly; `usage` is what a sub-agent used of models for it.
+
+    `ends` are the calls of commands in the background whose end its result tells of besides.
+    """
 
     call_id: str
     outcome: Outcome
     at: str = ""
     usage: Usage | None = None
+    ends: tuple[str, ...] = ()
 
 
 class PostToolsHookCompleted(_Event, frozen=True, tag="hook_completed"):

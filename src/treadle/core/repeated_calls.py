@@ -45,7 +45,7 @@ def add_repeat_note(conversation: Conversation, call: ToolCall, outcome: Outcome
         count += 1
     if count < REPEATS_MIN:
         return outcome
-    return _append(outcome, f"{_NOTE_HEAD}{count}{_NOTE_TAIL}")
+    return append_note(outcome, f"{_NOTE_HEAD}{count}{_NOTE_TAIL}")
 
 
 def read_outcome(outcome: Outcome) -> str:
@@ -82,7 +82,8 @@ _Ended: TypeAlias = tuple[str, str, str]
 """The tool of a call that has ended, its arguments, and what the model read of it."""
 
 
-def _append(outcome: Outcome, note: str) -> Outcome:
+def append_note(outcome: Outcome, note: str) -> Outcome:
+    """The outcome with a note at the end of what the model reads."""
     if isinstance(outcome, ToolExecutionOutcome.Success):
         return replace(outcome, output=f"{outcome.output}{note}")
     error = outcome.error

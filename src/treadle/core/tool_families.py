@@ -24,6 +24,7 @@ class ToolKind(Enum):
     EDIT = "replaces text in a file"
     WRITE = "writes a whole file"
     RUN = "runs a command"
+    BACKGROUND = "looks after commands in the background"
     FETCH = "fetches a page"
     PLAN = "tells the plan"
 
@@ -36,6 +37,7 @@ OWN_NAMES: Final[Mapping[ToolKind, str]] = MappingProxyType(
         ToolKind.EDIT: "edit_file",
         ToolKind.WRITE: "write_file",
         ToolKind.RUN: "bash",
+        ToolKind.BACKGROUND: "background_command",
         ToolKind.FETCH: "web_fetch",
         ToolKind.PLAN: "plan",
     }

@@ -148,6 +148,7 @@ class ToolExecutionOutcome:
         """`output` is what the model reads; `changed` names workspace files the tool wrote.
 
         `rewritten` says more of those of them that a later call of the round may be bound to.
+        `background` is a command that the call has begun and that goes on; empty if there is none.
         """
 
         call_id: str
@@ -156,6 +157,7 @@ class ToolExecutionOutcome:
         blob: BlobRef | None = None
         rewritten: tuple[RewrittenFile, ...] = ()
         seen: tuple[SeenFile, ...] = ()
+        background: str = ""
 
     class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""

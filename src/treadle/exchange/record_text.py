@@ -132,6 +132,18 @@ def _describe_command(entry: facts.CommandShown, _: NameOf) -> RecordText:
     return RecordText(f"a person ran $ {entry.command}{ended}", entry.output.rstrip())
 
 
+def _describe_background_end(entry: facts.BackgroundEnded, _: NameOf) -> RecordText:
+    how = {
+        "exit": f"exit code {entry.exit_code}",
+        "timeout": "stopped, its time was over",
+        "stopped": "stopped",
+        "session": "stopped with its session",
+        "unknown": "its session died, and nobody knows whether and how it ended",
+    }[entry.how]
+    text = f"in the background, $ {entry.command} ended ({how})"
+    return RecordText(text, entry.output.rstrip())
+
+
 def _describe_merge(entry: facts.Merged, _: NameOf) -> RecordText:
     where = f" on {entry.host}" if entry.host else " on another machine"
     text = f"conflict, merged: what was done{where} after version {entry.version} joins here"
@@ -187,6 +199,7 @@ DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
         ),
         facts.CommandBegun: _describe_command_start,
         facts.CommandShown: _describe_command,
+        facts.BackgroundEnded: _describe_background_end,
         StateCompleted: lambda entry, _: RecordText(f"{entry.state}: {entry.event}"),
         StateFailed: lambda entry, _: RecordText(f"{entry.state}: failed"),
         TimeRanOut: lambda _, __: RecordText("the time limit has passed"),

@@ -6,6 +6,7 @@ Nothing an adapter does wrong leaves here as an exception: it becomes data, and 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
@@ -15,6 +16,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import ToolCall
@@ -31,6 +33,7 @@ from treadle.core.tools import (
 from treadle.runtime.ports import Provider, Tools, Workspace
 from treadle.thread.facts import GitObserved
 from treadle.thread.record import replace_surrogates
+from treadle.tools.background import BackgroundCommands
 
 _log = logging.getLogger("treadle.runtime")
 
@@ -45,6 +48,10 @@ _REDACTED_ARGUMENTS: Final = (
 
 OUTPUT_LENGTH_MAX: Final = 32 * 1024
 """Characters of a result that a message keeps; what is beyond is cut out of the middle."""
+
+_LIMIT_S_MAX: Final = 24 * 3600.0
+_LIMIT_GRACE_S: Final = 30.0
+"""What a tool gets besides, to end what is over its time."""
 
 SLICE_SIZE: Final = 256
 """Characters of an answer that are told at a time: the loop, which hears keys, gets a turn then."""
@@ -136,6 +143,26 @@ def _make_llm_error(kind: LlmErrorKind, message: str) -> LlmEvent.Error:
     return LlmEvent.Error(LlmError(kind, message))
 
 
+def find_call_limit(config: AgentConfig, call: ToolCall) -> float:
+    """Seconds that a call may run: `tool_timeout_s`, or more if it names its own limit.
+
+    It can where its tool has a parameter `timeout_s`, which the tool itself holds it to.
+    """
+    definition = config.definition_of(call.tool_name)
+    schema = {} if definition is None else definition.input_schema
+    if "timeout_s" not in schema.get("properties", {}):
+        return config.tool_timeout_s
+    from treadle.tools.argument_names import adapt_arguments
+
+    try:
+        named = adapt_arguments(json.loads(call.arguments_json), schema).get("timeout_s")
+    except (ValueError, AttributeError, RecursionError):  # the tool itself will say what is wrong
+        return config.tool_timeout_s
+    if isinstance(named, bool) or not isinstance(named, int | float):
+        return config.tool_timeout_s
+    return max(config.tool_timeout_s, min(named, _LIMIT_S_MAX) + _LIMIT_GRACE_S)
+
+
 async def run_call(
     tools: Tools,
     call: ToolCall,
@@ -143,6 +170,7 @@ async def run_call(
     limit_s: float,
     on_progress: Callable[[ToolProgress], None],
     sightings: Sightings | None = None,
+    background: BackgroundCommands | None = None,
 ) -> Outcome:
     """Run one tool call to its outcome.
 
@@ -151,7 +179,9 @@ async def run_call(
     """
     try:
         async with asyncio.timeout(limit_s) as timer:
-            outcome = await tools.execute(call, key=key, progress=on_progress, sightings=sightings)
+            outcome = await tools.execute(
+                call, key=key, progress=on_progress, sightings=sightings, background=background
+            )
     except BaseException as error:
         if not is_bug(error):
             raise

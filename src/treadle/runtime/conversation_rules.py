@@ -25,7 +25,7 @@ from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.codec import Event
 from treadle.thread.situation import AgentSituation, append_news
 from treadle.thread.typed_words import strip_additions
-from treadle.thread.undelivered_input import append_commands
+from treadle.thread.undelivered_input import append_undelivered
 
 ObserveSituation: TypeAlias = Callable[[AgentConfig], AgentSituation]
 """Says how an agent with this configuration works now; quick."""
@@ -126,7 +126,7 @@ class ConversationRules:
             config: what the thread works with from this message on.
         """
         fold = self._journal.fold
-        told = append_commands(fold.undelivered.commands, message)
+        told = append_undelivered(fold.undelivered, message)
         if self._situation is None:
             return told
         lines = map(self._journal.redact or str, self._situation(config).changing_lines)

@@ -46,6 +46,7 @@ class Driver:
     ) -> None:
         self.journal = parts.journal
         self.performer = parts.performer
+        self.background = parts.background
         self._parts = parts
         self._live = live
         self._loop = TurnLoop(parts, self._make_configuration(config))
@@ -249,6 +250,7 @@ class Driver:
                 self.interrupt()
                 assert self._loop.running is not None
                 await asyncio.wait({self._loop.running})
+            await self.background.close()
             can_write = self.journal.writer.is_usable and self.is_prepared
             if can_write and self._parts.rules.is_waiting:
                 await self._parts.files.observe()

@@ -54,6 +54,7 @@ class TurnLoop:
         self._scheduler = parts.scheduler
         self._recovery = parts.recovery
         self._files = parts.files
+        self._background = parts.background
         self._performer = parts.performer
         self._work = parts.work
         self._end = TurnEnd(parts)
@@ -104,6 +105,7 @@ class TurnLoop:
         was_busy = not machine.is_at_rest
         self._stage_configuration()
         self._files.record_context()
+        self._background.settle()
         if writer.note:
             self._turn.note(writer.note)
             writer.note = ""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from treadle.runtime.approvals import Approvals
+from treadle.runtime.background_calls import BackgroundCalls
 from treadle.runtime.call_scheduler import CallScheduler
 from treadle.runtime.fail_closed_redaction import make_fail_closed
 from treadle.runtime.file_keeper import FileKeeper
@@ -43,6 +44,8 @@ class TurnParts(Struct, frozen=True):
     """Keeps how the workspace stood."""
     sub_agents: SubAgentCalls
     """Work on their calls."""
+    background: BackgroundCalls
+    """Look after commands that go on when their call has its result."""
     performer: Performer
     """Calls the model, the tools and the hook."""
     work: WorkGroup
@@ -87,6 +90,7 @@ def make_parts(
     """
     turn = TurnProgress(journal, rules)
     approvals = Approvals(journal, turn, inbox, tools, options.approve)
+    background = BackgroundCalls(journal, inbox)
     sub_agents = SubAgentCalls(journal, options.sub_agents, approvals, rules.budget_left)
     return TurnParts(
         journal=journal,
@@ -98,6 +102,7 @@ def make_parts(
         recovery=CallRecovery(journal, turn, inbox, approvals, options.ask),
         files=FileKeeper(journal, options.workspace, options.files, options.context),
         sub_agents=sub_agents,
-        performer=Performer(journal, provider, tools, options, sub_agents, find_fault),
+        background=background,
+        performer=Performer(journal, provider, tools, options, sub_agents, background, find_fault),
         work=WorkGroup(inbox.put),
     )

@@ -23,15 +23,17 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import ToolCall
-from treadle.core.repeated_calls import add_repeat_note
+from treadle.core.repeated_calls import add_repeat_note, append_note
 from treadle.core.sightings import Sightings
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
 from treadle.core.tools import Access, CompletedToolInfo, EffectClass, ToolProgress
 from treadle.errors import StoreError
+from treadle.runtime.background_calls import BackgroundCalls
 from treadle.runtime.calls import (
     StoredOutput,
     call_model,
+    find_call_limit,
     find_redaction_refusal,
     prepare_outcome,
     run_call,
@@ -50,6 +52,7 @@ from treadle.runtime.stream_redaction import AnswerStreamRedactor
 from treadle.runtime.sub_agent_calls import SubAgentCalls
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.facts import GitObserved
+from treadle.thread.undelivered_input import describe_end
 
 
 class Performer:
@@ -61,6 +64,7 @@ class Performer:
         tools: who runs calls.
         options: of the driver: the workspace, the redactor, who is told.
         sub_agents: who works on their calls.
+        background: who looks after commands that go on when their call has its result.
         find_fault: why an answer does not have the form that was asked for; empty if it has.
     """
 
@@ -71,6 +75,7 @@ class Performer:
         tools: Tools,
         options: DriverOptions,
         sub_agents: SubAgentCalls,
+        background: BackgroundCalls,
         find_fault: Callable[[str], str] | None,
     ) -> None:
         self._journal = journal
@@ -83,6 +88,7 @@ class Performer:
         self._hook_usage = options.hook_usage
         self._find_form_fault = find_fault
         self._sub_agents = sub_agents
+        self._background = background
         self._partial_text = io.StringIO()
 
     @property
@@ -179,7 +185,7 @@ class Performer:
             outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
             return ToolCompleted(call.id, outcome, self._journal.now(), usage)
         key = f"{self._journal.writer.thread_id}:{call.id}"
-        limit_s = self._config.tool_timeout_s
+        limit_s = find_call_limit(self._config, call)
         status = next((one for its, one in self._journal.machine.round if its.id == call.id), None)
         is_outward = getattr(status, "access", UNSET) is Access.NETWORK
         reads = status is not None and find_effect(status, self._config) is EffectClass.READ
@@ -188,16 +194,28 @@ class Performer:
             refused = find_redaction_refusal(call, self._redact if is_outward else str)
         if (wanted := find_requested_output(self._config, call)) is not None:
             said = self._journal.machine.conversation
-            outcome = await read_stored_output(self._journal.writer, said, call, wanted)
+            running = self._background.commands.find(wanted)
+            live = None if running is None else running.text.encode()
+            outcome = await read_stored_output(self._journal.writer, said, call, wanted, live)
         elif refused is None:
             outcome = await run_call(
-                self.tools, call, key, limit_s, on_progress, self._list_sightings()
+                self.tools,
+                call,
+                key,
+                limit_s,
+                on_progress,
+                self._list_sightings(),
+                self._background.commands,
             )
         else:
             outcome = refused
         outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
         outcome = add_repeat_note(self._journal.machine.conversation, call, outcome)
-        return ToolCompleted(call.id, outcome, self._journal.now())
+        ends = self._background.take_ends()
+        for end in ends:
+            outcome = append_note(outcome, f"\n{describe_end(end)}")
+        told = tuple(end.call_id for end in ends)
+        return ToolCompleted(call.id, outcome, self._journal.now(), ends=told)
 
     def _list_sightings(self) -> Sightings:
         """What the model knows of files by now."""

@@ -22,6 +22,7 @@ from treadle.core.tools import (
 from treadle.thread.codec import Entry
 from treadle.thread.facts import FilesSaved, GitObserved
 from treadle.thread.fold import ThreadFold
+from treadle.tools.background import BackgroundCommands
 
 
 class Provider(Protocol):
@@ -81,6 +82,7 @@ class Tools(Protocol):
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        background: BackgroundCommands | None = None,
     ) -> Outcome:
         """Run one call to its end; never raises for anything the call does.
 
@@ -89,6 +91,7 @@ class Tools(Protocol):
             key: the same for every run of the same call: an idempotency key.
             progress: called from the event loop, as often as the tool likes.
             sightings: which files the model has been told of in this thread.
+            background: who looks after commands that go on when the call has its result.
 
         When cancelled: end what was started (process groups included), then either return an
         outcome with what is known, or let the cancellation through.

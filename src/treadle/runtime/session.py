@@ -104,6 +104,7 @@ class Session:
         """
         message = _make_prompt(text)
         if not self.driver.is_running:
+            self.driver.background.settle()
             unheard = self._journal.fold.undelivered
             is_free = self.is_waiting and not unheard
             # The configuration of this process is recorded right before the message, if it is news.

@@ -66,7 +66,11 @@ def find_requested_output(config: AgentConfig, call: ToolCall) -> str | None:
 
 
 async def read_stored_output(
-    writer: Writer, conversation: Conversation, call: ToolCall, output_id: str
+    writer: Writer,
+    conversation: Conversation,
+    call: ToolCall,
+    output_id: str,
+    live: bytes | None = None,
 ) -> Outcome:
     """What a call asks for of an output; never raises for anything the call does.
 
@@ -75,13 +79,14 @@ async def read_stored_output(
         conversation: what was said in it.
         call: the call.
         output_id: the call whose output it is to read.
+        live: what it has printed so far, if it still runs.
     """
     from treadle.tools.read_file import read_output
     from treadle.tools.search_files import search_output
 
     try:
         arguments = _parse(call)
-        data = writer.read_output(output_id)
+        data = writer.read_output(output_id) if live is None else live
         if data is None:
             data = _find_unseen_result(conversation, output_id)
         if data is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.store.blobs import Blobs
 from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.branches import decode_merged_entries
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
+from treadle.thread.output_references import find_kept_output
 from treadle.thread.record import Record
 
 
@@ -53,6 +53,6 @@ def _find_blob_ref(record: Record, call_id: str) -> BlobRef | None:
     except UnknownEntryError:
         return None
     for one in decode_merged_entries(entry) if isinstance(entry, Merged) else (entry,):
-        if isinstance(one, ToolCompleted) and one.call_id == call_id:
-            return one.outcome.blob
+        if (kept := find_kept_output(one)) is not None and kept[0] == call_id:
+            return kept[1]
     return None

@@ -10,7 +10,7 @@ from treadle.core.budget import Limit
 from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.core.tools import RiskLevel
+from treadle.core.tools import BlobRef, RiskLevel
 
 Visibility: TypeAlias = Literal["organization", "private", "public"]
 """Who may see a thread on a server: the owner's organization, the owner alone, or anybody."""
@@ -160,6 +160,23 @@ class CommandShown(_Fact, frozen=True, tag="command_shown"):
     output: str
     exit_code: int = 0
     id: str = ""
+
+
+class BackgroundEnded(_Fact, frozen=True, tag="background_ended"):
+    """A command has ended that went on when the call that began it had its result.
+
+    `how` says why: it exited with `exit_code`; its time was over; somebody stopped it; its session
+    ended, which stops it; or nobody knows, because the process that ran it died. `output` is what
+    a model is told of what it printed: the end, and where the rest is. `blob` is all of it, `None`
+    if there is nothing or it could not be kept.
+    """
+
+    call_id: str
+    command: str
+    how: Literal["exit", "timeout", "stopped", "session", "unknown"] = "exit"
+    exit_code: int = 0
+    output: str = ""
+    blob: BlobRef | None = None
 
 
 class Recovered(_Fact, frozen=True, tag="recovered"):
@@ -344,6 +361,7 @@ Fact: TypeAlias = (
     | InputWithdrawn
     | CommandBegun
     | CommandShown
+    | BackgroundEnded
     | Recovered
     | Granted
     | KindGranted

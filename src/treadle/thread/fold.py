@@ -37,6 +37,7 @@ from treadle.thread.document import (
 from treadle.thread.facts import (
     FORMAT_VERSION,
     Annotated,
+    BackgroundEnded,
     ChildStarted,
     CommandBegun,
     CommandShown,
@@ -253,6 +254,7 @@ class ThreadFold:
             action = self._apply_event(entry)
             if isinstance(entry, ToolCompleted):
                 self.sightings = add_sightings(self.sightings, entry)
+                self.undelivered.follow_result(entry)
             self._join_branch_messages()
             self.version, self.updated_at, self.last_activity_at = seq, at, at
             return action
@@ -474,6 +476,7 @@ _FACT_HANDLERS: Final[Mapping[type, Callable[[ThreadFold, Any], None]]] = Mappin
         InputWithdrawn: lambda fold, _: fold.undelivered.withdraw_newest(),
         CommandBegun: lambda fold, entry: fold.undelivered.add_command(entry),
         CommandShown: lambda fold, entry: fold.undelivered.add_command(entry),
+        BackgroundEnded: lambda fold, entry: fold.undelivered.add_end(entry),
         GitObserved: ThreadFold._apply_git,
         Renamed: ThreadFold._apply_title,
         Tagged: lambda fold, entry: fold._metadata.apply_tags(entry),

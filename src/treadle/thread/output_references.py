@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from treadle.core.events import ToolCompleted
 from treadle.core.tools import BlobRef
 from treadle.thread.branches import decode_merged_entries
-from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.facts import Merged
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.facts import BackgroundEnded, Merged
 from treadle.thread.record import Record
 
 
@@ -22,6 +22,17 @@ def list_output_references(records: Iterable[Record]) -> Iterator[tuple[int, Blo
         except UnknownEntryError:
             continue
         for one in decode_merged_entries(entry) if isinstance(entry, Merged) else (entry,):
-            ref = one.outcome.blob if isinstance(one, ToolCompleted) else None
-            if ref is not None:
-                yield record.seq, ref
+            kept = find_kept_output(one)
+            if kept is not None:
+                yield record.seq, kept[1]
+
+
+def find_kept_output(entry: Entry) -> tuple[str, BlobRef] | None:
+    """The call whose output a record says is kept beside the thread, and where; `None`: none."""
+    if isinstance(entry, ToolCompleted):
+        ref = entry.outcome.blob
+    elif isinstance(entry, BackgroundEnded):
+        ref = entry.blob
+    else:
+        return None
+    return None if ref is None else (entry.call_id, ref)

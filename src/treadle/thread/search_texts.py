@@ -27,6 +27,7 @@ from treadle.core.tools import BlobRef, ToolExecutionOutcome
 from treadle.thread import facts
 from treadle.thread.branches import encode_branch_event
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.output_references import find_kept_output
 
 
 class SearchTextKind(IntEnum):
@@ -70,8 +71,8 @@ def list_texts(
         raw = bytes(event).decode("utf-8", "replace")
         return [(SearchTextKind.OTHER, _unescape_json(raw))]
     found = [(kind, text) for kind, text in TEXT_FUNCTIONS[type(entry)](entry) if text.strip()]
-    if isinstance(entry, events.ToolCompleted) and entry.outcome.blob is not None:
-        text = read_output(entry.outcome.blob)
+    if (kept := find_kept_output(entry)) is not None:
+        text = read_output(kept[1])
         if text is not None:
             places = [one for one in found if one[0] is not SearchTextKind.OUTPUT]
             return [(SearchTextKind.OUTPUT, text), *places]
@@ -224,6 +225,7 @@ TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = Ma
             (SearchTextKind.PLACE, entry.folder),
         ],
         facts.CommandShown: _list_command_texts,
+        facts.BackgroundEnded: lambda entry: [(SearchTextKind.OUTPUT, entry.output)],
         facts.Recovered: lambda entry: [(SearchTextKind.OTHER, entry.note)],
         facts.Granted: _list_no_texts,
         facts.KindGranted: _list_no_texts,

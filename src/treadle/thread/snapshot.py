@@ -29,6 +29,7 @@ from treadle.thread.codec import UnknownEntryError
 from treadle.thread.document import GitFields, Thread, ThreadMetadata
 from treadle.thread.facts import (
     FORMAT_VERSION,
+    BackgroundEnded,
     ContextObserved,
     FilesSaved,
     GitObserved,
@@ -78,6 +79,8 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
     commands: tuple[UserCommand, ...] = ()
     """Those that the next message tells of."""
     sightings: tuple[Sighting, ...] = ()
+    background: dict[str, str] = {}
+    ends: tuple[BackgroundEnded, ...] = ()
 
 
 def _to_plain(value: Any) -> Any:
@@ -126,6 +129,8 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         steering=tuple(nth for nth, one in enumerate(fold.undelivered.queued) if one.steers),
         commands=fold.undelivered.commands,
         sightings=fold.sightings,
+        background=fold.undelivered.running,
+        ends=fold.undelivered.ends,
     )
     body = msgspec.json.format(_encode(snapshot), indent=2)
     sealed = body.rstrip()[:-1].rstrip()
@@ -178,6 +183,8 @@ def restore_fold(snapshot: Snapshot) -> ThreadFold | None:
     fold.undelivered = UndeliveredInput(
         [QueuedMessage(one, nth in snapshot.steering) for nth, one in enumerate(snapshot.queued)],
         snapshot.commands,
+        snapshot.background,
+        snapshot.ends,
     )
     fold.usage = thread.usage
     fold.turn_steps = snapshot.turn_steps

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from treadle.core.events import ToolCompleted
 from treadle.core.messages import Message
-from treadle.thread.facts import CommandBegun, CommandShown
-from treadle.thread.typed_words import COMMANDS_HEAD
+from treadle.thread.facts import BackgroundEnded, CommandBegun, CommandShown
+from treadle.thread.typed_words import COMMANDS_HEAD, ENDS_HEAD
 
 COMMAND_COUNT_MAX: Final = 20
 """Of the commands that a person ran so many are told, the newest; all stay in the journal."""
 
 UserCommand: TypeAlias = CommandBegun | CommandShown
 """A command of a person: how it ended, or, where that is not known, that it began."""
+
+
+END_COUNT_MAX: Final = 20
+"""Of the commands that ended in the background so many are told at once, the newest."""
 
 
 class QueuedMessage(Struct, frozen=True, omit_defaults=True):
@@ -34,17 +40,25 @@ class QueuedMessage(Struct, frozen=True, omit_defaults=True):
 class UndeliveredInput:
     """The messages that wait, oldest first, and the commands that the next message tells of.
 
+    What ended in the background is told by the next message too, or by a result before that.
+
     Args:
         queued: what waits already.
         commands: what the next message tells of already.
+        running: the commands in the background, by the calls that began them.
+        ends: what ended in the background, and was not told yet.
 
     Each change costs the same, however much waits.
     """
 
-    __slots__ = ("_next", "_steering", "_waiting", "commands")
+    __slots__ = ("_next", "_steering", "_waiting", "commands", "ends", "running")
 
     def __init__(
-        self, queued: Iterable[QueuedMessage] = (), commands: Iterable[UserCommand] = ()
+        self,
+        queued: Iterable[QueuedMessage] = (),
+        commands: Iterable[UserCommand] = (),
+        running: Mapping[str, str] = MappingProxyType({}),
+        ends: Iterable[BackgroundEnded] = (),
     ) -> None:
         self._waiting: OrderedDict[int, Message] = OrderedDict()
         self._steering: deque[int] = deque()
@@ -53,6 +67,8 @@ class UndeliveredInput:
         for one in queued:
             self.add(one.message, steers=one.steers)
         self.commands = tuple(commands)
+        self.ends = tuple(ends)
+        self.running = dict(running)
 
     @property
     def queued(self) -> tuple[QueuedMessage, ...]:
@@ -66,7 +82,10 @@ class UndeliveredInput:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, UndeliveredInput):
             return NotImplemented
-        return (self.queued, self.commands) == (other.queued, other.commands)
+        return all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("queued", "commands", "running", "ends")
+        )
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -108,6 +127,19 @@ class UndeliveredInput:
         for command in (*(one for one in ended if one.id in begun), *undelivered):
             self.add_command(command)
 
+    def follow_result(self, event: ToolCompleted) -> None:
+        """A result has begun a command in the background, or told of some that ended there."""
+        command = getattr(event.outcome, "background", "")
+        if command:
+            self.running[event.call_id] = command
+        if event.ends:
+            self.ends = tuple(one for one in self.ends if one.call_id not in event.ends)
+
+    def add_end(self, end: BackgroundEnded) -> None:
+        """The next result or message tells that this has ended in the background."""
+        self.running.pop(end.call_id, None)
+        self.ends = (*self.ends, end)[-END_COUNT_MAX:]
+
     def withdraw_newest(self) -> None:
         """The newest is taken back."""
         if self._waiting:
@@ -120,14 +152,14 @@ class UndeliveredInput:
 
         What was to steer an earlier turn and came too late steers none: it waits for its own.
         """
-        self.commands = ()
+        self.commands, self.ends = (), ()
         self._steering.clear()
         if self._waiting and (was_queued or self.next_prompt == message):
             self._waiting.popitem(last=False)
 
     def deliver_steering(self) -> None:
         """The oldest message that steers was heard."""
-        self.commands = ()
+        self.commands, self.ends = (), ()
         if self._steering:
             del self._waiting[self._steering.popleft()]
 
@@ -135,7 +167,32 @@ class UndeliveredInput:
         """None of it is to be heard."""
         self._waiting.clear()
         self._steering.clear()
-        self.commands = ()
+        self.commands, self.ends = (), ()
+
+
+def append_undelivered(undelivered: UndeliveredInput, message: Message) -> Message:
+    """What the model is told: the message, and behind it what it does not know yet.
+
+    That is what ended in the background, and the commands that the person ran.
+    """
+    told = append_commands(undelivered.commands, message)
+    if not undelivered.ends:
+        return told
+    ends = "".join(f"\n{describe_end(one)}" for one in undelivered.ends)
+    return replace(told, content=f"{told.content}{ENDS_HEAD}{ends}")
+
+
+def describe_end(end: BackgroundEnded) -> str:
+    """How a command in the background ended, as the model is told."""
+    how = {
+        "exit": f"ended with exit code {end.exit_code}",
+        "timeout": "was stopped: its time was over",
+        "stopped": "was stopped",
+        "session": "was stopped when the session ended",
+        "unknown": "was running when its session died: whether and how it ended is not known",
+    }[end.how]
+    head = f"[the command in the background {end.call_id} {how}: {end.command}]"
+    return f"{head}\n{end.output}".rstrip()
 
 
 def append_commands(commands: Iterable[UserCommand], message: Message) -> Message:

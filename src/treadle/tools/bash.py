@@ -7,17 +7,19 @@ import os
 import posixpath
 import re
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from treadle import helper_programs
 from treadle.core.approval import Scope
+from treadle.core.conversation import OUTPUT_PREFIX
+from treadle.core.tool_families import OWN_NAMES, ToolKind
 from treadle.core.tools import Access, EffectClass, RiskLevel, ToolErrorKind
 from treadle.platform.held_files import held_files
 from treadle.process.environment import clean_environment
@@ -27,6 +29,7 @@ from treadle.risk.assessment import Danger
 from treadle.risk.commits import describe_taken_files, find_taken_files
 from treadle.sandbox.held import Launch
 from treadle.tool_failure import ToolFailure
+from treadle.tools.background import CommandEnd
 from treadle.tools.command_access import (
     CommandDecision,
     CommandWish,
@@ -38,11 +41,12 @@ from treadle.tools.command_hints import find_hints
 from treadle.tools.files import ABSENT, content_of
 from treadle.tools.output import Output
 from treadle.tools.paths import Root, as_failure
-from treadle.tools.registry import Arguments, ToolContext, tool
+from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
 
 TIMEOUT_S: Final = 60.0
-TIMEOUT_S_MAX: Final = 300.0
-"""The original program's limits."""
+BACKGROUND_TIMEOUT_S: Final = 3600.0
+TIMEOUT_S_MAX: Final = 12 * 3600.0
+"""Of a command that names its limit."""
 _SHOWN_SIZE: Final = 24
 """Digits of a digest in a kind, which people see: so many that nobody finds another content."""
 _SHUT: Final = re.compile(r"could not (write|lock) config file |put back, .*/\.git/config(, |$)")
@@ -153,12 +157,13 @@ def _digest(value: object) -> str:
 async def bash(
     context: ToolContext,
     command: str,
-    timeout_s: Annotated[float, Meta(gt=0, le=TIMEOUT_S_MAX)] = TIMEOUT_S,
+    timeout_s: Annotated[float, Meta(gt=0, le=TIMEOUT_S_MAX)] | None = None,
     cwd: str = ".",
     access: WantedAccess = "read",
     network: bool = False,
     outside: bool = False,
-) -> str:
+    background: bool = False,
+) -> ToolReturn:
     """Run a shell command and return its output (stdout and stderr together) and exit code.
 
     Standard input is empty and there is no terminal, so nothing can be asked. The command ends
@@ -177,12 +182,14 @@ async def bash(
     Args:
         context: The workspace, what holds the command, and who is told of the output.
         command: What to run, for bash (sh where there is no bash).
-        timeout_s: Seconds until it is stopped.
+        timeout_s: Seconds until it is stopped: 60 if you do not say, 3600 in the background.
         cwd: The folder to run it in, relative to the workspace.
         access: "read" for looking and testing, "write" if it has to change files.
         network: Whether the command cannot do without the network; a person may be asked.
         outside: Whether it has to run without the sandbox, because the sandbox itself is in the
             way; a person is asked each time.
+        background: Whether to go on without waiting for it, as for a server or a long test run.
+            You are told when it ends; it is stopped when the session ends.
     """
     if "\0" in command:
         raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "command: embedded null byte")
@@ -191,18 +198,69 @@ async def bash(
     if decision.refused:
         raise ToolFailure(ToolErrorKind.REJECTED, decision.refused)
     output = Output(context.progress)
+    limit_s = timeout_s or (BACKGROUND_TIMEOUT_S if background else TIMEOUT_S)
+    work = _run_command(context, wish, decision, cwd, limit_s, output)
+    if background:
+        return await _begin_in_background(context, command, work, output)
+    return _report_end(await work, output, limit_s)
+
+
+async def _begin_in_background(
+    context: ToolContext, command: str, work: Coroutine[Any, Any, CommandEnd], output: Output
+) -> ToolReturn:
+    if context.background is None:
+        work.close()
+        raise ToolFailure(
+            ToolErrorKind.REJECTED,
+            "nobody looks after commands in the background here: run it without `background`",
+        )
+    end = await context.background.start(context.call_id, command, work, output)
+    if end is not None:
+        return _report_end(end, output, BACKGROUND_TIMEOUT_S)
+    name = context.call_id
+    where = f'{OWN_NAMES[ToolKind.READ]}("{OUTPUT_PREFIX}{name}") reads all that it prints'
+    looks = f"{OWN_NAMES[ToolKind.BACKGROUND]} looks after it"
+    begun = f"[it runs in the background as {name}: {looks}, {where}]"
+    shown = output.text()
+    return ToolReturn(f"{shown.rstrip()}\n{begun}" if shown else begun, background=command)
+
+
+def _report_end(end: CommandEnd, output: Output, limit_s: float) -> ToolReturn:
+    """The result of a command that was waited for.
+
+    Raises:
+        ToolFailure: it was stopped.
+    """
+    if end.cause is Cause.EXIT:
+        return ToolReturn(end.report)
+    what = f"stopped after {limit_s:g} s" if end.cause is Cause.TIMEOUT else "stopped"
+    kind = ToolErrorKind.TIMEOUT if end.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
+    text = output.text()
+    what += "".join(f"; {note}" for note in end.notes)
+    raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
+
+
+async def _run_command(
+    context: ToolContext,
+    wish: CommandWish,
+    decision: CommandDecision,
+    cwd: str,
+    limit_s: float,
+    output: Output,
+) -> CommandEnd:
+    """Run it to its end, whatever ends it."""
     folder = context.workspace.open_folder(cwd)
     notes: tuple[str, ...] = ()
     try:
         if decision.box is None:
             named = {} if context.sandbox is None else context.sandbox.scratch_variables
-            ended = await _run_free(command, folder, timeout_s, output, named)
+            ended = await _run_free(wish.command, folder, limit_s, output, named)
             text = output.text()
         else:
             launcher = partial(
-                decision.box.launch, wants_network=network, settings=decision.settings
+                decision.box.launch, wants_network=wish.network, settings=decision.settings
             )
-            ended, text, notes = await _run_held(launcher, command, folder, timeout_s, output)
+            ended, text, notes = await _run_held(launcher, wish.command, folder, limit_s, output)
     finally:
         os.close(folder)
         output.close()
@@ -210,12 +268,8 @@ async def bash(
     if ended.cause is not Cause.CANCEL:
         code = ended.exit_code if has_exited else None
         hints = tuple(find_hints(text, code, wish, context.sandbox, str(context.workspace.path)))
-    if has_exited:
-        return _report(text, ended, notes, hints)
-    what = f"stopped after {timeout_s:g} s" if ended.cause is Cause.TIMEOUT else "stopped"
-    kind = ToolErrorKind.TIMEOUT if ended.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
-    what += "".join(f"; {note}" for note in (*notes, *hints))
-    raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
+    report = _report(text, ended, notes, hints) if has_exited else text
+    return CommandEnd(ended.cause, ended.exit_code, report, (*notes, *hints))
 
 
 async def _run_free(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from treadle.tools.background_command import background_command
 from treadle.tools.bash import bash
 from treadle.tools.edit_file import edit_file
 from treadle.tools.list_files import list_files
@@ -15,4 +16,5 @@ from treadle.tools.write_file import write_file
 
 def builtin_tools() -> tuple[AnyTool, ...]:
     """All of them, in the order in which models are told of them; they need a workspace."""
-    return (read_file, list_files, search_files, edit_file, write_file, bash, web_fetch, plan)
+    files = (read_file, list_files, search_files, edit_file, write_file)
+    return (*files, bash, background_command, web_fetch, plan)

@@ -42,9 +42,8 @@ NO_CREDENTIALS: Final = (
     "what the person has to run"
 )
 NEVER_ENDS: Final = (
-    "a server, or what watches or follows, does not end by itself: bound it (`timeout 10 ...`, "
-    "without --watch or -f), or start it, ask it and end it in one command (`CMD & sleep 2; curl "
-    "...; kill $!`)"
+    "a server, or what watches or follows, does not end by itself: call it with `background`, or "
+    "start it, ask it and end it in one command (`CMD & sleep 2; curl ...; kill $!`)"
 )
 NO_PROGRAM: Final = (
     "{name} is a tool and no program of the shell: call it as a tool, if it is among yours, else "

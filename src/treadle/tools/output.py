@@ -50,6 +50,10 @@ class Output:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(REPORT_S, self._tell)
 
+    def mute(self) -> None:
+        """Report nothing from now on: nobody waits for the call any more."""
+        self._report = lambda progress: None
+
     def close(self) -> None:
         """No more bytes will come: report what was not reported yet."""
         if self._timer is not None:

@@ -59,6 +59,7 @@ from treadle.sandbox.path_rules import is_below
 from treadle.sandbox.policy import Policy
 from treadle.sandbox.thread_scratch import expand_variable, make_scratch
 from treadle.tool_failure import ToolFailure
+from treadle.tools.background import BackgroundCommands
 from treadle.tools.paths import Root
 from treadle.tools.signature import Signature
 
@@ -99,7 +100,8 @@ class ToolContext(Struct, frozen=True):
     path of the folder of the thread's own (`thread_scratch.py`), which a path can name instead;
     empty if it has none. `others_files` are those that are not committed and not the agent's, as
     far as somebody knows. `sightings` say which files the model has been told of in its thread;
-    `None` if nobody knows.
+    `None` if nobody knows. `call_id` names the call in its thread. `background` takes commands that
+    go on when their call has returned; `None` where nobody could look after them.
     """
 
     key: str
@@ -109,6 +111,8 @@ class ToolContext(Struct, frozen=True):
     scratch: str = ""
     others_files: Callable[[], Sequence[UncommittedFile]] = tuple
     sightings: Sightings | None = None
+    call_id: str = ""
+    background: BackgroundCommands | None = None
 
     @property
     def workspace(self) -> Root:
@@ -153,13 +157,15 @@ class ToolReturn(Struct, frozen=True):
 
     `output` is what the model reads; `changed` names the files written, relative to the workspace.
     `rewritten` says what they held before and after, of files that a `Scope` names. `seen` are the
-    files of which the model now knows how they are.
+    files of which the model now knows how they are. `background` is the command that goes on, if
+    the call has begun one.
     """
 
     output: str
     changed: tuple[str, ...] = ()
     rewritten: tuple[RewrittenFile, ...] = ()
     seen: tuple[SeenFile, ...] = ()
+    background: str = ""
 
 
 class Tool(Generic[P, R]):
@@ -350,10 +356,20 @@ class Registry:
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        call_id: str = "",
+        background: BackgroundCommands | None = None,
     ) -> ToolContext:
-        scratch = "" if self.sandbox is None else self.sandbox.scratch
-        root, others = self._root, self._others_files
-        return ToolContext(key, progress, root, self.sandbox, scratch, others, sightings)
+        return ToolContext(
+            key,
+            progress,
+            self._root,
+            self.sandbox,
+            "" if self.sandbox is None else self.sandbox.scratch,
+            self._others_files,
+            sightings,
+            call_id,
+            background,
+        )
 
     async def execute(
         self,
@@ -362,6 +378,7 @@ class Registry:
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        background: BackgroundCommands | None = None,
     ) -> Outcome:
         """Run one call to its end; never raises for anything the call does.
 
@@ -370,10 +387,11 @@ class Registry:
             key: the same for every run of the same call.
             progress: called from the event loop.
             sightings: which files the model has been told of; without them all may be written.
+            background: who looks after commands that go on; without it none does.
         """
         seen: tuple[SeenFile, ...] = ()
         try:
-            context = self._make_context(key, progress, sightings)
+            context = self._make_context(key, progress, sightings, call.id, background)
             return _success(call, await self._run(call, context))
         except ToolFailure as failure:
             error = ToolError(failure.kind, _clean(failure.message), _clean(failure.output))
@@ -458,7 +476,12 @@ def _success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
         rewritten = tuple(replace(one, name=_clean(one.name)) for one in value.rewritten)
         output, seen = _clean(value.output), _clean_names(value.seen)
         return ToolExecutionOutcome.Success(
-            call.id, output, changed, rewritten=rewritten, seen=seen
+            call.id,
+            output,
+            changed,
+            rewritten=rewritten,
+            seen=seen,
+            background=_clean(value.background),
         )
     output = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return ToolExecutionOutcome.Success(call.id, _clean(output))

@@ -22,6 +22,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.runtime.ports import Tools
+from treadle.tools.background import BackgroundCommands
 
 
 class HookedTools:
@@ -55,6 +56,7 @@ class HookedTools:
         key: str,
         progress: Callable[[ToolProgress], None],
         sightings: Sightings | None = None,
+        background: BackgroundCommands | None = None,
     ) -> Outcome:
         """Run one call, unless a hook says no; what a hook says afterwards stands at its end.
 
@@ -67,7 +69,9 @@ class HookedTools:
                 return _make_rejection(call, f"blocked by a hook of the user's, nothing ran: {no}")
             if why := _explain_change(before, self._tools.scope_of(call) or NO_SCOPE):
                 return _make_rejection(call, why)
-        outcome = await self._tools.execute(call, key=key, progress=progress, sightings=sightings)
+        outcome = await self._tools.execute(
+            call, key=key, progress=progress, sightings=sightings, background=background
+        )
         try:
             said = await self._hooks.after_tool(call, outcome)
         except asyncio.CancelledError:

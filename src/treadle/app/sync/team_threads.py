@@ -19,7 +19,6 @@ from msgspec.structs import asdict, replace
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread, SearchHit
-from treadle.core.events import ToolCompleted
 from treadle.errors import (
     AmbiguousThreadError,
     RemoteRefusedError,
@@ -39,6 +38,7 @@ from treadle.sync.shareable_thread import hold_for_request
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.document import Thread, ThreadSummary
 from treadle.thread.ids import PREFIX, is_thread_id
+from treadle.thread.output_references import find_kept_output
 from treadle.thread.safe_text import sanitize_text
 
 _BEGINNING: Final = re.compile(r"T-[0-9a-f-]{%d,36}" % ID_LENGTH_MIN)  # noqa: UP031  braces
@@ -292,10 +292,9 @@ def _fetch_output(remote: HttpRemote, store: LocalStore, thread_id: str, call: s
             entry = decode_entry(record.event)
         except UnknownEntryError:
             return
-        if not isinstance(entry, ToolCompleted) or not entry.call_id.startswith(call):
-            continue
-        if (ref := entry.outcome.blob) is not None:
-            data = remote.get_blob(thread_id, ref.sha256)
+        kept = find_kept_output(entry)
+        if kept is not None and kept[0].startswith(call):
+            data = remote.get_blob(thread_id, kept[1].sha256)
             if data is not None:
                 Blobs(store.folders).keep(data)
 

@@ -13,7 +13,6 @@ from treadle.app.threads.damaged_forks import load_intact_base
 from treadle.app.threads.outputs import read_output
 from treadle.app.threads.side_events import SideEventLine, list_side_events
 from treadle.app.threads.version_selectors import VersionSelector, select_version
-from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.errors import DamagedJournalError, DiskError, TreadleError
 from treadle.store.local_store import LocalStore
@@ -22,6 +21,7 @@ from treadle.thread.document import Thread
 from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import NumberedEntry, Turn, list_merge_points, list_turn_starts
+from treadle.thread.output_references import find_kept_output
 from treadle.thread.usage import UsageEntry, list_usage
 
 
@@ -179,8 +179,8 @@ def read_history(store: LocalStore, thread_id: str, version: int, used: Usage) -
 def _list_stored_outputs(entries: Sequence[NumberedEntry]) -> Iterator[str]:
     """The calls whose whole output stands beside the thread."""
     for _, _, entry in entries:
-        if isinstance(entry, ToolCompleted) and entry.outcome.blob is not None:
-            yield entry.call_id
+        if (kept := find_kept_output(entry)) is not None:
+            yield kept[0]
 
 
 def _read_entries(store: LocalStore, thread_id: str, version: int) -> list[NumberedEntry]:

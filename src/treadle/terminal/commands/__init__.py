@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from treadle.terminal.commands.agent_settings import agent_setting_commands
+from treadle.terminal.commands.background import ask_before_close, background_commands
 from treadle.terminal.commands.information import information_commands
 from treadle.terminal.commands.results import result_commands
 from treadle.terminal.commands.skills import skill_commands
@@ -14,13 +17,21 @@ from treadle.terminal.ports import SlashCommand
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
 
+_CLOSING: Final = frozenset({"new", "resume", "fork", "rewind", "rename", "share", "private"})
+"""Those that close the session, to work on the thread or to go to another one."""
+
 
 def all_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """Every slash command, in the order of /help."""
-    return (
+    commands = (
         *information_commands(chat),
         *thread_commands(chat),
         *agent_setting_commands(chat),
         *skill_commands(chat),
+        *background_commands(chat),
         *result_commands(chat),
+    )
+    return tuple(
+        replace(one, run=ask_before_close(chat, one.run)) if one.name in _CLOSING else one
+        for one in commands
     )

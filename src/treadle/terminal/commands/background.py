@@ -1,0 +1,79 @@
+"""The slash command about what runs in the background, and the question before it is ended."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from treadle.terminal.notices import styled_text, two_column_table
+from treadle.terminal.ports import DialogChoice, SlashAction, SlashCommand
+
+if TYPE_CHECKING:
+    from treadle.app.sessions.open_threads import Session
+    from treadle.terminal.chat import Chat
+
+_LINE_COUNT: Final = 40
+"""Lines of the newest output that are shown."""
+_STOP: Final = "stop"
+_CHOICES: Final = (DialogChoice("y", "yes, stop them"), DialogChoice("n", "no, nothing happens"))
+
+
+def background_commands(chat: Chat) -> tuple[SlashCommand, ...]:
+    """The commands of this group."""
+    return (
+        SlashCommand(
+            "tasks",
+            "what the agent runs in the background",
+            partial(_tasks, chat),
+            "[stop] [ID]",
+            waits_for_turn=False,
+        ),
+    )
+
+
+async def _tasks(chat: Chat, rest: str) -> None:
+    session = chat.sessions.session
+    running = () if session is None else session.driver.background.running
+    if session is None or not running:
+        chat.notify("nothing runs in the background")
+        return
+    first, _, second = rest.partition(" ")
+    wanted = second.strip() if first == _STOP else first
+    chosen = [one.call_id for one in running if one.call_id == wanted or not wanted]
+    if not chosen:
+        known = ", ".join(one.call_id for one in running)
+        chat.notify(f"{wanted} does not run in the background; there are: {known}", "warn")
+    elif first == _STOP:
+        await session.driver.background.stop(chosen)
+    elif wanted:
+        _show_output(chat, session, wanted)
+    else:
+        rows = [(one.call_id, f"{one.age_s:.0f} s  {one.command}") for one in running]
+        chat.terminal.commit(two_column_table(rows))
+
+
+def _show_output(chat: Chat, session: Session, call_id: str) -> None:
+    lines = session.driver.background.read(call_id).splitlines()
+    if not lines:
+        chat.notify("it has printed nothing so far")
+        return
+    left_out = len(lines) - _LINE_COUNT
+    if left_out > 0:
+        chat.notify(f"[{left_out} lines before these]")
+    chat.terminal.commit_soon(styled_text("\n".join(lines[-_LINE_COUNT:])))
+
+
+def ask_before_close(chat: Chat, run: SlashAction) -> SlashAction:
+    """The same, once a person has said that what runs in the background may be stopped for it."""
+
+    async def ask_and_run(rest: str) -> None:
+        session = chat.sessions.session
+        running = () if session is None else session.driver.background.running
+        if running:
+            told = "".join(f"\n  {one.command}" for one in running)
+            question = f"This stops what runs in the background:{told}\nGo on?"
+            if await chat.terminal.choose(styled_text(question, "bold"), _CHOICES) != "y":
+                return
+        await run(rest)
+
+    return ask_and_run
