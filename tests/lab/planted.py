@@ -21,7 +21,8 @@ from lab.model_nodes import File
 from lab.planted_approvals import APPROVAL_BUGS
 from treadle.core.actions import AgentAction, SendLlmRequest
 from treadle.core.events import ToolUncertain
-from treadle.core.tools import BlobRef, EffectClass
+from treadle.core.messages import BlobRef
+from treadle.core.tools import EffectClass
 from treadle.runtime.call_scheduler import CallScheduler
 from treadle.runtime.sub_agent_calls import SubAgentCalls
 from treadle.runtime.thread_journal import ThreadJournal

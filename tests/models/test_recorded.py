@@ -136,7 +136,7 @@ class TestWhatIsPlayed:
 
     async def test_nobody_knows_limits_of_a_recording_nor_the_size_of_a_request(self, all_kinds):
         playing = model(all_kinds)
-        assert playing.traits("any") == ModelTraits()
+        assert playing.traits("any") == ModelTraits(sees_images=True, reads_pdf=True)
         assert await playing.count_tokens(make_request("a")) is None
         await playing.aclose()
 

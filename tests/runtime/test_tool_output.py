@@ -14,7 +14,8 @@ from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Failure, Model, Run, Success, Toolbox, calls, mutate, read
 from treadle import outputs
 from treadle.core.approval import Scope
-from treadle.core.tools import Access, BlobRef, Outcome, ToolError, ToolErrorKind
+from treadle.core.messages import BlobRef
+from treadle.core.tools import Access, Outcome, ToolError, ToolErrorKind
 from treadle.runtime.calls import OUTPUT_LENGTH_MAX, STORED_LENGTH_MAX
 
 SECRET = "sk-0123456789abcdef"  # of nobody

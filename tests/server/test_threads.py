@@ -17,7 +17,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import NewShare, ThreadHead
 from treadle.core.events import ToolCompleted
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.server.accounts import share_links, support
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLD_CACHE

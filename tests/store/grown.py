@@ -37,7 +37,7 @@ from treadle.core.events import (
     UserInput,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import BlobRef, Message, ToolCall
 from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
     CustomState,
@@ -51,7 +51,6 @@ from treadle.core.task.events import (
     TraceLine,
 )
 from treadle.core.tools import (
-    BlobRef,
     EffectClass,
     RiskLevel,
     ToolDefinition,

@@ -39,11 +39,10 @@ from treadle.core.events import (
     ToolUncertain,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
-from treadle.core.messages import CallPart, Message, NativeLayout, OpaquePart, TextPart
+from treadle.core.messages import BlobRef, CallPart, Message, NativeLayout, OpaquePart, TextPart
 from treadle.core.task.events import TASK_EVENTS, CustomState, Graph, MemoryChanges, TraceLine
 from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.tools import (
-    BlobRef,
     EffectClass,
     RiskLevel,
     ToolDefinition,

@@ -18,7 +18,8 @@ from lab.faulty_disk import Fault, FaultyDisk
 from lab.model_disk import ModelDisk
 from store.power import DATA, Bench, crashes
 from store.shelf import CREATOR, TURN, Shelf, fill
-from treadle.core.tools import BlobRef, ToolError, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.messages import BlobRef
+from treadle.core.tools import ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import DiskError, MissingBlobError
 from treadle.store.blobs import Blobs
 from treadle.store.folders import StoreFolders

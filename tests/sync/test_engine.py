@@ -10,7 +10,8 @@ from store.shelf import CREATOR, fill
 from sync.desk import Desk, Machine, unreachable
 from treadle.api.marks import Mark
 from treadle.core.events import ToolStarted
-from treadle.core.tools import BlobRef, ToolExecutionOutcome
+from treadle.core.messages import BlobRef
+from treadle.core.tools import ToolExecutionOutcome
 from treadle.errors import RemoteRefusedError
 from treadle.store.send_lock import set_private
 from treadle.store.upkeep.trash import Trash

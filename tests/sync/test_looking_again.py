@@ -10,7 +10,7 @@ from store.shelf import CREATOR, fill
 from sync.desk import Desk, Machine, digest
 from sync.test_engine import TALK, pair
 from treadle.core.events import ToolStarted
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.store.blobs import Blobs
 from treadle.store.send_lock import set_private
 from treadle.store.upkeep.scrub import scrub

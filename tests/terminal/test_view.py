@@ -17,9 +17,8 @@ from terminal.recording import RecordingTerminal, drawn
 from treadle import outputs
 from treadle.core.conversation import Conversation, View
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import BlobRef, Message, ToolCall
 from treadle.core.tools import (
-    BlobRef,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,

@@ -43,7 +43,7 @@ from treadle.core.events import (
     ToolUncertain,
 )
 from treadle.core.llm import LlmErrorKind, Usage
-from treadle.core.messages import Message
+from treadle.core.messages import Attachment, BlobRef, Message
 from treadle.core.task.events import (
     TASK_EVENTS,
     CustomState,
@@ -57,7 +57,7 @@ from treadle.core.task.events import (
     TraceLine,
 )
 from treadle.core.task.events import AgentConfig as Limits
-from treadle.core.tools import Access, BlobRef, RiskLevel
+from treadle.core.tools import Access, RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -251,6 +251,8 @@ def branch_record(seq: int, entry: Entry) -> BranchRecord:
     return BranchRecord(seq, at(seq % 1_000_000), digest, event)
 
 
+SHOT: Final = Attachment("image", "image/png", "shot.png", BlobRef("ab" * 32, 99), 640, 480)
+
 EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     HEADER,
     Configured(CONFIG, "scripted"),
@@ -264,12 +266,14 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     BackgroundEnded("a", "make serve", "exit", 2, "no port", BlobRef("0" * 64, 9)),
     BackgroundEnded("b", "make watch", "unknown"),
     Recovered("mended"),
+    replace(said("see"), message=Message.user("see", (SHOT,))),
     said("go"),
     answer("", call("a"), call("b", "edit")),
     answer("text"),
     ToolStarted("a", at(1)),
     ToolUncertain("a"),
     Steered(Message.user("rather this")),
+    ended("a", replace(success("a"), attachments=(SHOT,))),
     ended("a"),
     ended("a", failure("a")),
     PostToolsHookCompleted(True, "done"),

@@ -11,8 +11,8 @@ from core.samples import answer, call, ended, failure, said, success
 from thread.journals import ENTRY_KINDS, EVERY_ENTRY, NO_SAMPLE
 from treadle.core.events import LlmEvent, PostToolsHookCompleted, UserInput
 from treadle.core.llm import LlmError, LlmErrorKind
-from treadle.core.messages import Message
-from treadle.core.tools import BlobRef, ToolExecutionOutcome
+from treadle.core.messages import BlobRef, Message
+from treadle.core.tools import ToolExecutionOutcome
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import (
     CommandBegun,

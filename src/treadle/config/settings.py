@@ -286,6 +286,8 @@ TRAIT_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "reasoning": SettingRule(Thinking, _format_choices(Thinking)),
         "has_tools": _BOOL,
         "has_temperature": _BOOL,
+        "sees_images": _BOOL,
+        "reads_pdf": _BOOL,
     }
 )
 """The keys of a `[model_traits."PROVIDER:MODEL"]`."""

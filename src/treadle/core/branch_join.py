@@ -52,7 +52,8 @@ def pair_calls_with_results(messages: Iterable[Message]) -> tuple[Message, ...]:
             results[call_id] = message
         else:
             name = message.name or "a tool"
-            strays.append(Message.note(f"[What {name} had said there]\n{message.content}"))
+            note = Message.note(f"[What {name} had said there]\n{message.content}")
+            strays.append(replace(note, attachments=message.attachments))
     answer()
     return tuple(whole)
 

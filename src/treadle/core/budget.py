@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.llm import LlmRequest, Usage
-from treadle.core.messages import Message, OpaquePart
+from treadle.core.messages import Message, OpaquePart, measure_attachments
 
 CHARACTERS_PER_TOKEN: Final = 4
 """What the providers' documents name as the rule of thumb for English text."""
@@ -131,7 +131,7 @@ def _count_message_characters(message: Message) -> int:
     length += sum(len(call.tool_name) + len(call.arguments_json) for call in message.tool_calls)
     for part in message.native.parts if message.native else ():
         length += len(part.block_json) if isinstance(part, OpaquePart) else 0
-    return length
+    return length + measure_attachments(message.attachments)
 
 
 def seconds_between(earlier: str, later: str) -> float:

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from treadle.core.budget import CHARACTERS_PER_TOKEN
 from treadle.core.config import AgentConfig
-from treadle.core.conversation import Conversation
+from treadle.core.conversation import Conversation, hide_attachments
 from treadle.core.llm import LlmRequest
-from treadle.core.messages import Message, cut_middle_bytes
+from treadle.core.messages import Message, cut_middle_bytes, measure_attachments
 
 MESSAGE_LENGTH_MAX: Final = 4_000
 """Bytes of one message that are summed up; of a longer one, its beginning and its end."""
@@ -180,7 +180,7 @@ def _has_room(config: AgentConfig, conversation: Conversation) -> bool:
     for message in reversed(conversation.in_view):
         if message.role == "assistant":
             break
-        added += len(message.content.encode())
+        added += len(message.content.encode()) + measure_attachments(message.attachments) // 2
     needed = conversation.tokens + added // 2 + 2 * SUMMARY_TOKENS_MAX
     return conversation.tokens > 0 and needed <= config.context_tokens_max
 
@@ -196,10 +196,12 @@ def _format_transcript(messages: tuple[Message, ...], summary_at: int, length: i
 
 
 def _measure_message(message: Message) -> int:
-    return len(_format_message(message).encode())
+    shown = measure_attachments(message.attachments)
+    return len(_format_message(message).encode()) + shown
 
 
 def _format_message(message: Message) -> str:
+    message = hide_attachments(message)
     if message.role == "tool":
         return f"Result of {message.name} ({message.tool_call_id}): {message.content}"
     end = " [interrupted]" if message.interrupted else ""

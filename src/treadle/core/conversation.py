@@ -15,7 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.append_list import AppendList
-from treadle.core.messages import Message, cut_middle_bytes, is_by_person
+from treadle.core.messages import (
+    Message,
+    cut_middle_bytes,
+    describe_left_out,
+    is_by_person,
+    measure_attachments,
+)
 
 SUMMARY_HEAD: Final = "[Summary of the conversation so far]\n"
 """How the message begins that alone stands for what is no longer in view."""
@@ -70,8 +76,21 @@ class View(Struct, frozen=True, omit_defaults=True):
     masking: Masking | None = None
 
 
-def mask_result(message: Message, masking: Masking) -> Message:
-    """The message, or if it is a result that is too long, a line in its place; always the same."""
+def hide_attachments(message: Message) -> Message:
+    """The message with a line in place of what it shows besides its text."""
+    if not message.attachments:
+        return message
+    line = describe_left_out(message.attachments, "left out to make room")
+    text = f"{message.content}\n{line}" if message.content else line
+    return replace(message, content=text, attachments=())
+
+
+def mask_message(message: Message, masking: Masking) -> Message:
+    """The message as masking leaves it; always the same.
+
+    A line stands for a result that is too long, and one for what any message shows besides text.
+    """
+    message = hide_attachments(message)
     size = len(message.content.encode())
     if message.role != "tool" or size <= masking.size:
         return message
@@ -81,6 +100,12 @@ def mask_result(message: Message, masking: Masking) -> Message:
         again = f"{masking.reader}({where}) has it"
     text = f"[The result of {message.name} was left out to make room: {size} bytes; {again}]"
     return replace(message, content=text)
+
+
+def _measure_maskable(message: Message) -> int:
+    """How many bytes of text masking could take from a message."""
+    size = len(message.content.encode()) if message.role == "tool" else 0
+    return size + measure_attachments(message.attachments)
 
 
 class Conversation(AppendList[Message]):
@@ -218,7 +243,7 @@ class Conversation(AppendList[Message]):
         masking = self.masking
         if masking is None or index >= masking.through:
             return message
-        return mask_result(message, masking)
+        return mask_message(message, masking)
 
     def list_summary_messages(self) -> list[Message]:
         """What stands for the messages before the cut: words of the person, then the summary.
@@ -232,14 +257,16 @@ class Conversation(AppendList[Message]):
         for index in range(self.compaction.through - 1, -1, -1):
             if room <= 0 or self._is_hidden(index) or not is_by_person(self[index]):
                 continue
-            seen.append(replace(self[index], content=cut_middle_bytes(self[index].content, room)))
+            said = hide_attachments(self[index])
+            seen.append(replace(said, content=cut_middle_bytes(said.content, room)))
             room -= len(self[index].content.encode())
         return [*reversed(seen), Message.note(head + self.compaction.summary)]
 
     def list_whole_results(self, end: int, size: int) -> list[tuple[int, int]]:
         """The results before index `end` that are shown whole, newest first: index and size.
 
-        Those of more than `size` bytes. Costs time in proportion to the messages before the end.
+        Those of more than `size` bytes; and of any message, what it shows besides its text, as the
+        bytes of text that cost as much. Costs time in proportion to the messages before the end.
         """
         begin = max(
             0 if self.compaction is None else self.compaction.through,
@@ -248,8 +275,7 @@ class Conversation(AppendList[Message]):
         return [
             (index, length)
             for index in range(end - 1, begin - 1, -1)
-            if self[index].role == "tool"
-            and (length := len(self[index].content.encode())) > size
+            if (length := _measure_maskable(self[index])) > size
             and not any(start <= index < stop for start, stop in self.hidden)
         ]
 

@@ -267,8 +267,11 @@ def append_results(
     calls = list_pending_calls(conversation)
     status_of = {status.call_id: status for status in executions} if calls else {}
     for call in calls:
-        text = _format_result(status_of.get(call.id), reason)
-        conversation = conversation.append(Message.tool(call, text))
+        status = status_of.get(call.id)
+        outcome = status.outcome if isinstance(status, _Completed) else None
+        shown = outcome.attachments if isinstance(outcome, _Success) else ()
+        result = Message.tool(call, _format_result(status, reason), shown)
+        conversation = conversation.append(result)
     return conversation
 
 

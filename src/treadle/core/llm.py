@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from treadle.core.conversation import Conversation
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Attachment, Message, ToolCall
 from treadle.core.tools import ToolDefinition
 
 
@@ -66,7 +66,8 @@ class ModelTraits(Struct, frozen=True, omit_defaults=True):
     """What a model can do and how much of it, as far as is known; `None` is not known.
 
     `reasoning` is how it is asked to think: `none` (it cannot), `effort` (a level), `budget`
-    (a number of tokens), `adaptive` (by itself, with a level).
+    (a number of tokens), `adaptive` (by itself, with a level). Of a model that `sees_images` or
+    `reads_pdf` pictures and documents are shown to it; of any other a note stands for them.
     """
 
     context_tokens_max: int | None = None
@@ -74,6 +75,22 @@ class ModelTraits(Struct, frozen=True, omit_defaults=True):
     reasoning: Literal["none", "effort", "budget", "adaptive"] = "none"
     has_tools: bool = True
     has_temperature: bool = True
+    sees_images: bool | None = None
+    reads_pdf: bool | None = None
+
+
+_LACKS: Final = {
+    ("image", False): "this model does not see pictures",
+    ("image", None): "it is not known whether this model sees pictures",
+    ("pdf", False): "this model does not read PDF documents",
+    ("pdf", None): "it is not known whether this model reads PDF documents",
+}
+
+
+def explain_blindness(attachment: Attachment, traits: ModelTraits) -> str:
+    """Why a model is not shown an attachment; empty if it is."""
+    has = traits.sees_images if attachment.kind == "image" else traits.reads_pdf
+    return _LACKS.get((attachment.kind, has), "")
 
 
 Reasoning: TypeAlias = Literal["default", "off", "low", "medium", "high"]
@@ -84,7 +101,9 @@ class LlmRequest(Struct, frozen=True):
     """Everything a provider needs for one response; a pure function of thread and configuration.
 
     `max_tokens` bounds what the answer may have; 0 leaves it to the provider. With `web_search` the
-    provider may search the web for the model, where it does that.
+    provider may search the web for the model, where it does that. `contents` has the bytes of what
+    the messages show, by their SHA-256; whoever sends the request puts them in, and what is gone is
+    not there.
     """
 
     model: str
@@ -95,6 +114,7 @@ class LlmRequest(Struct, frozen=True):
     temperature: float | None = None
     reasoning: Reasoning = "default"
     web_search: bool = False
+    contents: dict[str, bytes] = {}
 
 
 class LlmResponse(Struct, frozen=True, omit_defaults=True):

@@ -1,13 +1,26 @@
-"""Messages and the calls in them. Values only."""
+"""Messages, the calls in them, and what they show besides text. Values only.
+
+A record holds what an attachment is and the digest of its bytes, which are kept beside the thread,
+so that journals stay small.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal, Self, TypeAlias
 
 from msgspec import Struct
 
 Role = Literal["system", "user", "assistant", "tool"]
 
+
+IMAGE_LENGTH_MAX: Final = 6400
+"""What a picture costs at most, as characters of text: 1,600 tokens, before which most providers
+make it smaller. A guess, as all of it: what a provider has counted itself is what is recorded."""
+PIXELS_OF_CHARACTER: Final = 188
+PDF_LENGTH_MIN: Final = 8000
+PDF_LENGTH_MAX: Final = 800_000
+PDF_BYTES_OF_CHARACTER: Final = 6
 
 NOTE: Final = "note"
 """The name of a user message that no person wrote. Providers are not told of it."""
@@ -32,6 +45,28 @@ def cut_middle_bytes(text: str, size: int) -> str:
     )
     left_out = len(text) - len(start) - len(end)
     return f"{start}\n[... {left_out} characters left out ...]\n{end}"
+
+
+class BlobRef(Struct, frozen=True):
+    """Names bytes that are kept beside a thread: their SHA-256 in hex, and how many they are."""
+
+    sha256: str
+    size: int
+
+
+class Attachment(Struct, frozen=True, omit_defaults=True):
+    """A picture or a document, as a message or a result carries it.
+
+    `media_type` is what its bytes are, whatever its name says. `name` is for people and the model:
+    a path, or what else it was called. `width` and `height` are in pixels; 0 where nobody knows.
+    """
+
+    kind: Literal["image", "pdf"]
+    media_type: str
+    name: str
+    blob: BlobRef
+    width: int = 0
+    height: int = 0
 
 
 class ToolCall(Struct, frozen=True, gc=False):
@@ -81,7 +116,8 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     """One entry of the conversation; never edited, never deleted.
 
     `interrupted` marks an assistant text that was cut short by a cancel. `native` is there if the
-    message is more than one text followed by calls.
+    message is more than one text followed by calls. `attachments` are what a person or a tool shows
+    besides the text.
     """
 
     role: Role
@@ -91,11 +127,12 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     name: str | None = None
     interrupted: bool = False
     native: NativeLayout | None = None
+    attachments: tuple[Attachment, ...] = ()
 
     @classmethod
-    def user(cls, content: str) -> Self:
+    def user(cls, content: str, attachments: tuple[Attachment, ...] = ()) -> Self:
         """A message by the person."""
-        return cls("user", content)
+        return cls("user", content, attachments=attachments)
 
     @classmethod
     def note(cls, content: str) -> Self:
@@ -108,6 +145,34 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
         return cls("assistant", content, tool_calls)
 
     @classmethod
-    def tool(cls, call: ToolCall, content: str) -> Self:
+    def tool(cls, call: ToolCall, content: str, attachments: tuple[Attachment, ...] = ()) -> Self:
         """The result of `call`, as the model will read it."""
-        return cls("tool", content, (), call.id, call.tool_name)
+        return cls("tool", content, (), call.id, call.tool_name, attachments=attachments)
+
+
+def measure_attachments(attachments: Iterable[Attachment]) -> int:
+    """The characters of text that are likely to cost as much; the same for the same attachments."""
+    return sum(map(_measure, attachments))
+
+
+def _measure(attachment: Attachment) -> int:
+    if attachment.kind == "pdf":
+        guess = attachment.blob.size // PDF_BYTES_OF_CHARACTER
+        return min(max(guess, PDF_LENGTH_MIN), PDF_LENGTH_MAX)
+    pixels = attachment.width * attachment.height
+    return min(pixels // PIXELS_OF_CHARACTER + 1, IMAGE_LENGTH_MAX) if pixels else IMAGE_LENGTH_MAX
+
+
+def describe_attachment(attachment: Attachment) -> str:
+    """A line for people and models: `shot.png, image/png, 640x480, 12.3 kB`."""
+    size = attachment.blob.size
+    told = f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB"
+    told = told if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+    pixels = f"{attachment.width}x{attachment.height}, " if attachment.width else ""
+    return f"{attachment.name}, {attachment.media_type}, {pixels}{told}"
+
+
+def describe_left_out(attachments: Sequence[Attachment], why: str) -> str:
+    """The line that stands for attachments which a model is not shown."""
+    told = "; ".join(map(describe_attachment, attachments))
+    return f"[Not shown, {why}: {told}]"

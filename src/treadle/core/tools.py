@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from treadle.core.messages import Attachment, BlobRef
+
 
 class EffectClass(Enum):
     """What repeating a call would do; decides what recovery may do after a crash."""
@@ -102,13 +104,6 @@ class ToolProgress(Struct, frozen=True):
     units_processed: int | None = None
 
 
-class BlobRef(Struct, frozen=True):
-    """Names bytes that are kept beside a thread: their SHA-256 in hex, and how many they are."""
-
-    sha256: str
-    size: int
-
-
 class RewrittenFile(Struct, frozen=True):
     """A file that a call wrote, under the name that its `Scope` has for it.
 
@@ -140,7 +135,8 @@ class ToolExecutionOutcome:
     """How a call ended. The call id stands in both variants, as in the source document.
 
     `blob` is the whole of an output of which the message keeps beginning and end; `None` if the
-    message has all of it, or if it could not be kept. `seen` are the files of which the model has
+    message has all of it, or if it could not be kept. `attachments` are what the model is shown
+    besides the text. `seen` are the files of which the model has
     heard by this call how they are now.
     """
 
@@ -158,6 +154,7 @@ class ToolExecutionOutcome:
         rewritten: tuple[RewrittenFile, ...] = ()
         seen: tuple[SeenFile, ...] = ()
         background: str = ""
+        attachments: tuple[Attachment, ...] = ()
 
     class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""

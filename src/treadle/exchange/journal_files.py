@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.thread.record import Head, JournalCondition, JournalScan, Record, scan_journal
 
 _JOURNAL_START: Final = b'{"seq":1,'

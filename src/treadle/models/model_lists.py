@@ -37,8 +37,11 @@ def read_listed_traits(models: Any, model: str) -> ModelTraits:
                 "context_tokens_max": _find_count(one, _INPUT_LIMIT_NAMES),
                 "output_tokens_max": _find_count(one, _OUTPUT_LIMIT_NAMES),
                 "reasoning": _find_reasoning(one),
+                **_find_senses(one),
             }
-            return replace(ModelTraits(), **{one: value for one, value in found.items() if value})
+            return replace(
+                ModelTraits(), **{name: value for name, value in found.items() if value is not None}
+            )
     return ModelTraits()
 
 
@@ -51,7 +54,22 @@ def _find_count(one: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     return None
 
 
-def _find_reasoning(one: Mapping[str, Any]) -> str:
+def _find_senses(one: Mapping[str, Any]) -> dict[str, bool]:
+    """What the model is shown, as far as the list says: Anthropic's and Mistral's, OpenRouter's."""
+    found: dict[str, bool] = {}
+    capabilities, architecture = one.get("capabilities"), one.get("architecture")
+    modalities = architecture.get("input_modalities") if isinstance(architecture, Mapping) else None
+    if isinstance(modalities, list):
+        found = {"sees_images": "image" in modalities, "reads_pdf": "file" in modalities}
+    for name, key in (("sees_images", "image_input"), ("reads_pdf", "pdf_input")):
+        if isinstance(capabilities, Mapping) and isinstance(capabilities.get(key), Mapping):
+            found[name] = _has_flag(capabilities, key, "supported")
+    if isinstance(capabilities, Mapping) and isinstance(capabilities.get("vision"), bool):
+        found["sees_images"] = capabilities["vision"]
+    return found
+
+
+def _find_reasoning(one: Mapping[str, Any]) -> str | None:
     """How the model is asked to think, as far as the list says."""
     capabilities = one.get("capabilities")
     if _has_flag(capabilities, "thinking", "types", "adaptive", "supported"):
@@ -61,7 +79,7 @@ def _find_reasoning(one: Mapping[str, Any]) -> str:
     if _has_flag(capabilities, "thinking", "types", "enabled", "supported"):
         return "budget"
     parameters = one.get("supported_parameters")
-    return "effort" if isinstance(parameters, list) and "reasoning" in parameters else ""
+    return "effort" if isinstance(parameters, list) and "reasoning" in parameters else None
 
 
 def _has_flag(value: Any, *path: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from msgspec.structs import replace
 
 from treadle import outputs
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import StoreError
 from treadle.process.program import Cause
 from treadle.runtime.calls import STORED_LENGTH_MAX, cut_middle

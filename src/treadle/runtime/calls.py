@@ -19,10 +19,9 @@ from msgspec.structs import replace
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
-from treadle.core.messages import ToolCall
+from treadle.core.messages import BlobRef, ToolCall
 from treadle.core.sightings import Sightings
 from treadle.core.tools import (
-    BlobRef,
     CompletedToolInfo,
     Outcome,
     ToolError,

@@ -29,6 +29,7 @@ from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
 from treadle.core.tools import Access, CompletedToolInfo, EffectClass, ToolProgress
 from treadle.errors import StoreError
+from treadle.runtime.attachment_contents import AttachmentContents
 from treadle.runtime.background_calls import BackgroundCalls
 from treadle.runtime.calls import (
     StoredOutput,
@@ -90,6 +91,9 @@ class Performer:
         self._sub_agents = sub_agents
         self._background = background
         self._partial_text = io.StringIO()
+        self._contents = AttachmentContents(
+            journal.writer.read_kept, lambda text: journal.emit(outputs.Notice(text))
+        )
 
     @property
     def _config(self) -> AgentConfig:
@@ -109,6 +113,7 @@ class Performer:
         self.take_partial_text()
         self._stream_redactor.begin(self._journal.fold.version)
         limit_s = self._config.llm_timeout_s
+        request = self._add_contents(request)
         try:
             event = await call_model(self.provider, request, limit_s, self._on_delta)
         finally:
@@ -131,6 +136,12 @@ class Performer:
             fault=self._find_fault(response),
             scopes=scopes if any(scope is not None for scope in scopes) else (),
         )
+
+    def _add_contents(self, request: LlmRequest) -> LlmRequest:
+        """The request with the bytes of what its messages show, if they show anything."""
+        if not any(message.attachments for message in request.messages):
+            return request
+        return self._contents.add_to(request, self.provider.traits(request.model))
 
     def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
         calls, machine = response.tool_calls, self._journal.machine
@@ -156,7 +167,8 @@ class Performer:
     async def summarize(self, action: Summarize) -> DurableEvent:
         """Have the model write a summary; what it used counts, whether it is of use or not."""
         limit_s = self._config.llm_timeout_s
-        event = await call_model(self.provider, action.request, limit_s, lambda _: None)
+        request = self._add_contents(action.request)
+        event = await call_model(self.provider, request, limit_s, lambda _: None)
         at = self._journal.now()
         if isinstance(event, LlmEvent.Error):
             return CompactionFailed(event.error, at)

@@ -9,10 +9,9 @@ from treadle.core.actions import AgentAction
 from treadle.core.approval import Scope
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import ToolCall
+from treadle.core.messages import BlobRef, ToolCall
 from treadle.core.sightings import Sightings
 from treadle.core.tools import (
-    BlobRef,
     CompletedToolInfo,
     Outcome,
     RiskLevel,
@@ -261,6 +260,10 @@ class Writer(Protocol):
 
     def keep(self, data: bytes) -> BlobRef:
         """Keep bytes beside the thread, durable when this returns."""
+        ...
+
+    def read_kept(self, ref: BlobRef) -> bytes:
+        """Bytes that are kept beside the thread; raises `StoreError` if they are not to be had."""
         ...
 
     def read_output(self, call_id: str) -> bytes | None:

@@ -16,7 +16,7 @@ from treadle.core.compaction import find_cut_at_end
 from treadle.core.config import AgentConfig
 from treadle.core.events import CompactionRequested, ShutdownRequested, UserInput
 from treadle.core.llm import Usage
-from treadle.core.messages import Message
+from treadle.core.messages import Attachment, BlobRef, Message
 from treadle.errors import UsageError
 from treadle.outputs import Output, TurnFinished
 from treadle.runtime.calls import cut_middle
@@ -92,17 +92,21 @@ class Session:
         """Whether nothing is unfinished: neither work nor a question to a person."""
         return self._journal.fold.is_idle
 
-    async def turn(self, text: str) -> TurnFinished:
+    async def turn(self, text: str, attachments: tuple[Attachment, ...] = ()) -> TurnFinished:
         """Say something and work until the agent waits again.
 
         If the thread was left busy, that is finished first. If a turn is running already, the
         input is queued, durably, and the running turn delivers it; this waits for it too.
 
+        Args:
+            text: what is said.
+            attachments: what is shown besides; its bytes are kept already (`keep`).
+
         Raises:
             UsageError: there is nothing in the text.
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
-        message = _make_prompt(text)
+        message = _make_prompt(text, attachments)
         if not self.driver.is_running:
             self.driver.background.settle()
             unheard = self._journal.fold.undelivered
@@ -121,7 +125,17 @@ class Session:
             return await self.driver.resume()
         return await self._run_titled_turn(self._turns.first_prompt)
 
-    def queue(self, text: str, *, steers: bool = False) -> None:
+    def keep(self, data: bytes) -> BlobRef:
+        """Keep bytes beside the thread, for an attachment of what is said next; durable then.
+
+        Raises:
+            DiskError: the disk refused; nothing else has changed.
+        """
+        return self._journal.writer.keep(data)
+
+    def queue(
+        self, text: str, attachments: tuple[Attachment, ...] = (), *, steers: bool = False
+    ) -> None:
         """Have something heard later; it is durable when this returns.
 
         While a turn runs, what `steers` is heard before the turn's next request to the model, which
@@ -133,7 +147,7 @@ class Session:
             UsageError: there is nothing in the text.
             StoreError: as `turn`.
         """
-        self.driver.record(InputQueued(_make_prompt(text), steers))
+        self.driver.record(InputQueued(_make_prompt(text, attachments), steers))
 
     @property
     def queued_inputs(self) -> tuple[tuple[str, bool], ...]:
@@ -323,16 +337,16 @@ class Session:
         await self.close()
 
 
-def make_first_input(text: str) -> UserInput:
+def make_first_input(text: str, attachments: tuple[Attachment, ...] = ()) -> UserInput:
     """The first prompt of a thread, to be recorded in the write that makes it.
 
     Raises:
         UsageError: there is nothing in the text.
     """
-    return UserInput(_make_prompt(text))
+    return UserInput(_make_prompt(text, attachments))
 
 
-def _make_prompt(text: str) -> Message:
+def _make_prompt(text: str, attachments: tuple[Attachment, ...]) -> Message:
     if not text.strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
-    return Message.user(replace_surrogates(text))
+    return Message.user(replace_surrogates(text), attachments)

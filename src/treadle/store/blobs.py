@@ -12,7 +12,7 @@ import re
 from hashlib import sha256
 from typing import Final
 
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import MissingBlobError
 from treadle.store.file_replacement import replace_file
 from treadle.store.folders import StoreFolders

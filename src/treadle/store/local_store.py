@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import (
     AmbiguousThreadError,
     DamagedJournalError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.store.blobs import Blobs
 from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.branches import decode_merged_entries
@@ -27,6 +27,10 @@ class ThreadOutputs:
     def keep(self, data: bytes) -> BlobRef:
         """See `Blobs.keep`."""
         return self._blobs.keep(data)
+
+    def read(self, ref: BlobRef) -> bytes:
+        """See `Blobs.read`."""
+        return self._blobs.read(ref)
 
     def read_for_call(self, thread_id: str, call_id: str) -> bytes | None:
         """What is kept of a call of a thread, or of what it was forked from; `None`: nothing.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from treadle.core.actions import AgentAction
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
 from treadle.store.file_replacement import replace_file
@@ -157,6 +157,15 @@ class ThreadWriter:
             DiskError: nothing names them yet, so nothing is lost; this writer can be used on.
         """
         return self._outputs.keep(data)
+
+    def read_kept(self, ref: BlobRef) -> bytes:
+        """Bytes that are kept beside the thread.
+
+        Raises:
+            MissingBlobError: they are gone, or not what they were.
+            DiskError: the disk refused.
+        """
+        return self._outputs.read(ref)
 
     def read_output(self, call_id: str) -> bytes | None:
         """What was kept of a call's output, also of one in what the thread was forked from.

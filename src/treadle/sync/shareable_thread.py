@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Raw, Struct
 
 from treadle.api.marks import Mark
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import (
     DamagedJournalError,
     InternalError,

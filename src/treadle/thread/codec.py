@@ -6,6 +6,7 @@ see anything else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
@@ -54,6 +55,13 @@ def get_usage(entry: Entry) -> Usage | None:
 VOCABULARY: Final = " ".join(sorted(map(name_of, (*DURABLE, *TASK_EVENTS, *Fact.__args__))))
 """The kinds of entries that this version knows."""
 
+_SHOWN: Final = b'"attachments":[{"kind":'
+_TAG: Final = re.compile(rb'\{"type":"[a-z_]+')
+_TAG_WITH_ATTACHMENTS: Final = re.compile(rb'(\{"type":"[a-z_]+)\+attachments"')
+"""What ends the type of an entry with attachments. Programs from before there were any would pass
+over that field, and go on without the pictures; a type that they do not know stops them, and they
+show the thread up to there."""
+
 _decode: Final[Callable[[bytes | msgspec.Raw], Entry]] = msgspec.json.Decoder(Entry).decode
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -80,16 +88,22 @@ def encode_entry(entry: Entry, redact: Callable[[str], str] | None = None) -> tu
             if redact(text) != text:
                 data = _encode(_map_texts(msgspec.json.decode(data), redact))
         check_event_size(len(data))
-        return _decode(data), data
+        return _decode_any(data), data
     except (msgspec.MsgspecError, TypeError, RecursionError) as error:
         raise InternalError(f"{type(entry).__qualname__} cannot be stored: {error}") from error
 
 
 def _to_json(entry: Entry) -> bytes:
     try:
-        return _encode(entry)
+        data = _encode(entry)
     except UnicodeEncodeError:
-        return _encode(replace_surrogates(msgspec.to_builtins(entry)))
+        data = _encode(replace_surrogates(msgspec.to_builtins(entry)))
+    return _TAG.sub(rb"\g<0>+attachments", data, count=1) if holds_attachments(data) else data
+
+
+def holds_attachments(data: bytes) -> bool:
+    """Whether something in this JSON, as this program writes it, carries attachments."""
+    return _SHOWN in data
 
 
 def _map_texts(value: Any, change: Callable[[str], str], key: str = "", free: bool = False) -> Any:
@@ -106,6 +120,16 @@ def _map_texts(value: Any, change: Callable[[str], str], key: str = "", free: bo
     return value
 
 
+def _decode_any(data: bytes | msgspec.Raw) -> Entry:
+    try:
+        return _decode(data)
+    except msgspec.DecodeError:
+        plain = _TAG_WITH_ATTACHMENTS.sub(rb'\1"', bytes(data), count=1)
+        if plain == bytes(data):
+            raise
+    return _decode(plain)
+
+
 def decode_entry(data: bytes | msgspec.Raw) -> Entry:
     """The event or fact of a record.
 
@@ -113,6 +137,6 @@ def decode_entry(data: bytes | msgspec.Raw) -> Entry:
         UnknownEntryError: this version does not know it; the bytes stay as they are.
     """
     try:
-        return _decode(data)
+        return _decode_any(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnknownEntryError(f"a record this version cannot read: {error}") from error

@@ -9,8 +9,8 @@ from msgspec import Struct
 from treadle.core.budget import Limit
 from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
-from treadle.core.messages import Message
-from treadle.core.tools import BlobRef, RiskLevel
+from treadle.core.messages import BlobRef, Message
+from treadle.core.tools import RiskLevel
 
 Visibility: TypeAlias = Literal["organization", "private", "public"]
 """Who may see a thread on a server: the owner's organization, the owner alone, or anybody."""

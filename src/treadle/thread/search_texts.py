@@ -15,7 +15,7 @@ import msgspec
 
 from treadle.core import events
 from treadle.core.approval import Modified, Rejected
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Attachment, BlobRef, Message, ToolCall
 from treadle.core.task.events import (
     StateCompleted,
     StateFailed,
@@ -23,7 +23,7 @@ from treadle.core.task.events import (
     TaskResumed,
     TimeRanOut,
 )
-from treadle.core.tools import BlobRef, ToolExecutionOutcome
+from treadle.core.tools import ToolExecutionOutcome
 from treadle.thread import facts
 from treadle.thread.branches import encode_branch_event
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
@@ -119,8 +119,13 @@ def _list_call_texts(calls: Iterable[ToolCall]) -> Iterator[SearchText]:
         )
 
 
+def _list_attachment_texts(attachments: Iterable[Attachment]) -> Iterator[SearchText]:
+    yield SearchTextKind.PLACE, "\n".join(one.name for one in attachments)
+
+
 def _list_prompt_texts(message: Message) -> Iterator[SearchText]:
     yield SearchTextKind.PROMPT, message.content
+    yield from _list_attachment_texts(message.attachments)
     yield from _list_call_texts(message.tool_calls)
 
 
@@ -172,6 +177,7 @@ def _list_result_texts(entry: events.ToolCompleted) -> Iterator[SearchText]:
         yield SearchTextKind.OUTPUT, outcome.error.text
         return
     yield SearchTextKind.OUTPUT, outcome.output
+    yield from _list_attachment_texts(outcome.attachments)
     yield SearchTextKind.PLACE, "\n".join(outcome.changed)
 
 
@@ -273,7 +279,10 @@ TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = Ma
             (SearchTextKind.ANSWER, entry.partial_text),
             (SearchTextKind.OTHER, entry.reason),
         ],
-        TaskGiven: lambda entry: [(SearchTextKind.PROMPT, entry.task)],
+        TaskGiven: lambda entry: [
+            (SearchTextKind.PROMPT, entry.task),
+            *_list_attachment_texts(entry.attachments),
+        ],
         StateCompleted: _list_task_state_texts,
         StateFailed: _list_no_texts,
         TimeRanOut: _list_no_texts,

@@ -25,7 +25,7 @@ from treadle.core.task.machine import TaskState
 from treadle.core.task.memory import History, HistoryEntry
 from treadle.core.task.trace import Trace, TraceEntry
 from treadle.thread.chat_state import restore_conversation, restore_state
-from treadle.thread.codec import UnknownEntryError
+from treadle.thread.codec import UnknownEntryError, holds_attachments
 from treadle.thread.document import GitFields, Thread, ThreadMetadata
 from treadle.thread.facts import (
     FORMAT_VERSION,
@@ -42,6 +42,8 @@ from treadle.thread.undelivered_input import QueuedMessage, UndeliveredInput, Us
 
 _CHECKSUM: Final = b',\n  "checksum": "'
 _SEAL_SIZE: Final = len(_CHECKSUM) + 64 + len(b'"\n}\n')
+_FORMAT_WITH_ATTACHMENTS: Final = 2
+"""Of one that holds attachments: programs from before there were any would lose them."""
 _SIZE_LIMIT: Final = 2**63
 """No file is longer; a forged snapshot may claim to stand anywhere."""
 
@@ -132,7 +134,10 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
         background=fold.undelivered.running,
         ends=fold.undelivered.ends,
     )
-    body = msgspec.json.format(_encode(snapshot), indent=2)
+    data = _encode(snapshot)
+    if holds_attachments(data):
+        data = _encode(replace(snapshot, format=_FORMAT_WITH_ATTACHMENTS))
+    body = msgspec.json.format(data, indent=2)
     sealed = body.rstrip()[:-1].rstrip()
     return sealed + _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n'
 
@@ -152,7 +157,8 @@ def decode_snapshot(data: bytes) -> Snapshot | None:
         return None
     head = snapshot.head
     is_sound = head.seq == snapshot.thread.version and 0 < head.size < _SIZE_LIMIT
-    return snapshot if is_sound and snapshot.format == FORMAT_VERSION else None
+    is_known = snapshot.format in (FORMAT_VERSION, _FORMAT_WITH_ATTACHMENTS)
+    return snapshot if is_sound and is_known else None
 
 
 def _restore_state(snapshot: Snapshot) -> AgentState | TaskState:

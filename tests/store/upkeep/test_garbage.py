@@ -14,7 +14,7 @@ from core.samples import ended, said, success
 from lab.model_disk import ModelDisk
 from store.power import Bench, crashes
 from store.shelf import CREATOR, TURN, Shelf, fill
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import DiskError, StorageBusyError, StoreError
 from treadle.store.blobs import REMOVAL_SUFFIX
 from treadle.store.live_answer import live_answer_path

@@ -19,7 +19,7 @@ from lab.model_disk import ModelDisk
 from lab.script import lab_store
 from store.shelf import CREATOR, TURN, Shelf, fill
 from treadle.core.events import ToolCompleted, ToolStarted
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import StoreError, ThreadBusyError, UsageError
 from treadle.secrets.redaction import Redactor
 from treadle.store.blobs import Blobs

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.app.notices import Notify, ignore_notice
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import (
     HeldBackError,
     MissingBlobError,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
-from treadle.core.messages import ToolCall
+from treadle.core.messages import Attachment, ToolCall
 
 DIGEST_TOKENS_MAX: Final = 4_000
 """Of the digest of a new task; at most an eighth of what its model reads."""
@@ -85,6 +85,7 @@ class TaskGiven(_TaskEvent, frozen=True, tag="task_given"):
     budget: TokenBudget | None = None
     blacklisted_tools: tuple[str, ...] = ()
     graph: Graph | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 class MemoryChanges(Struct, frozen=True, omit_defaults=True):

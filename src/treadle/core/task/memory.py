@@ -19,7 +19,7 @@ from treadle.core.approval import Question
 from treadle.core.budget import Limit, TokenBudget, TokenUsage
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Attachment, Message, ToolCall
 from treadle.core.task.events import AgentConfig, Graph
 from treadle.core.task.table import State
 from treadle.core.task.trace import Trace, TraceEntry
@@ -161,9 +161,10 @@ class AgentMemory(Struct, frozen=True):
 def _format_as_text(transcript: Conversation, task: str) -> Conversation:
     """History in words, the task last. Costs time in proportion to what is in view."""
     said: list[Message] = []
+    shown: tuple[Attachment, ...] = ()
     for message in transcript.in_view:
         if message.role == "tool":
-            said.append(Message.user(f"Tool result: {message.content}"))
+            said.append(Message.user(f"Tool result: {message.content}", message.attachments))
         elif message.role == "assistant":
             calls = [
                 f"Called tool {c.tool_name} with args {c.arguments_json}"
@@ -172,9 +173,11 @@ def _format_as_text(transcript: Conversation, task: str) -> Conversation:
             said.append(Message.assistant("\n".join(filter(None, [message.content, *calls]))))
         elif message.content != task:
             said.append(message)
+        else:
+            shown = message.attachments
     if said and said[0].role == "assistant":
         said.insert(0, Message.user(f"Task: {task}"))  # providers want a user to begin
-    return Conversation([*said, Message.user(task)])
+    return Conversation([*said, Message.user(task, shown)])
 
 
 _ACTING: Final = (State.ACTING, State.PARALLEL_ACTING)

@@ -24,8 +24,13 @@ import msgspec
 
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Attachment, Message, ToolCall
 from treadle.core.tools import ToolDefinition
+from treadle.models.attachment_content import (
+    encode_content,
+    get_file_name,
+    select_attachments,
+)
 from treadle.models.layout import Block, arguments_object, list_blocks, strip_provider
 from treadle.models.prompt_cache import (
     LOOK_BACK,
@@ -83,6 +88,7 @@ def make_message_parameters(
         traits: what the model can do.
         lifetime: of what the API caches.
     """
+    request = select_attachments(request, traits)
     source = make_source(request, provider)
     mark = make_cache_mark(request, lifetime)
     max_tokens = get_output_limit(request, traits) or min(
@@ -91,7 +97,7 @@ def make_message_parameters(
     parameters: dict[str, Any] = {
         "model": strip_provider(request.model, provider),
         "max_tokens": max_tokens,
-        "messages": [*_make_messages(request.messages, source)],
+        "messages": [*_make_messages(request, source)],
         **({} if is_read_only(request) else mark),
     }
     _mark_previous_request(parameters["messages"], mark, is_read_only=is_read_only(request))
@@ -190,7 +196,7 @@ def _may_think(messages: Conversation, source: str) -> bool:
     return not first or first[0].get("type") in THINKING
 
 
-def _make_messages(messages: Conversation, source: str) -> Iterator[dict[str, Any]]:
+def _make_messages(request: LlmRequest, source: str) -> Iterator[dict[str, Any]]:
     """The conversation; the results of one round of tools in one message.
 
     What the person says after results is a message of its own: the API joins the two, and the
@@ -198,9 +204,10 @@ def _make_messages(messages: Conversation, source: str) -> Iterator[dict[str, An
     is left out.
     """
     results: list[dict[str, Any]] = []
-    for message in messages:
+    for message in request.messages:
+        shown = [_make_shown_block(one, request.contents) for one in message.attachments]
         if message.role == "tool":
-            results.append(_make_result(message))
+            results.append(_make_result(message, shown))
             continue
         if results:
             yield {"role": "user", "content": results}
@@ -210,7 +217,7 @@ def _make_messages(messages: Conversation, source: str) -> Iterator[dict[str, An
                 yield {"role": "assistant", "content": blocks}
         else:
             text = message.content if message.content.strip() else EMPTY
-            yield {"role": "user", "content": [{"type": "text", "text": text}]}
+            yield {"role": "user", "content": [*shown, {"type": "text", "text": text}]}
     if results:
         yield {"role": "user", "content": results}
 
@@ -268,12 +275,23 @@ def _make_call(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _make_result(message: Message) -> dict[str, Any]:
+def _make_shown_block(attachment: Attachment, contents: dict[str, bytes]) -> dict[str, Any]:
+    data = encode_content(attachment, contents)
+    source = {"type": "base64", "media_type": attachment.media_type, "data": data}
+    if attachment.kind == "image":
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": get_file_name(attachment)[:255]}
+
+
+def _make_result(message: Message, shown: list[dict[str, Any]]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "type": "tool_result",
         "tool_use_id": _make_valid_name(message.tool_call_id or ""),
     }
-    if message.content.strip():
+    if shown:
+        text = [{"type": "text", "text": message.content}] if message.content.strip() else []
+        result["content"] = [*text, *shown]
+    elif message.content.strip():
         result["content"] = message.content
     if message.content.startswith("ERROR: "):
         result["is_error"] = True

@@ -21,9 +21,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.llm import LlmRequest, ModelTraits
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Attachment, Message, ToolCall
+from treadle.models.attachment_content import get_file_name, make_data_url, select_attachments
 from treadle.models.layout import arguments_text, list_blocks, strip_provider
 from treadle.models.openai.effort import choose_effort
 from treadle.models.prompt_cache import (
@@ -69,16 +71,20 @@ class Dialect(Struct, frozen=True):
     """OpenAI takes ids up to 40 characters; Mistral nine letters and digits exactly."""
     needs_reasoning: bool = False
     """DeepSeek: a call without `reasoning_content` is refused while it thinks; empty will do."""
+    takes_pdf: bool = False
+    """Endpoints that copy the format know pictures, and refuse a part of the type `file`."""
     is_gateway: bool = False
     """OpenRouter, Vercel: speaks to the makers' own endpoints, so it takes an effort for every
     model that reasons, and hands the marks of Anthropic's cache on."""
 
 
-OPENAI: Final = Dialect("max_completion_tokens", has_cache_key=True, call_id_length=(1, 40))
-_AZURE: Final = Dialect("max_completion_tokens", call_id_length=(1, 40))
+OPENAI: Final = Dialect(
+    "max_completion_tokens", has_cache_key=True, call_id_length=(1, 40), takes_pdf=True
+)
+_AZURE: Final = Dialect("max_completion_tokens", call_id_length=(1, 40), takes_pdf=True)
 MISTRAL: Final = Dialect(has_stream_options=False, call_id_length=(9, 9))
 DEEPSEEK: Final = Dialect(needs_reasoning=True)
-OPENROUTER: Final = Dialect(is_gateway=True)
+OPENROUTER: Final = Dialect(is_gateway=True, takes_pdf=True)
 
 _DIALECTS: Final = (
     ("api.openai.com", OPENAI),
@@ -113,6 +119,8 @@ def make_parameters(
         lifetime: of what Anthropic's models cache behind a gateway.
     """
     model = strip_provider(request.model, name)
+    reads_pdf = traits.reads_pdf if dialect.takes_pdf else False
+    request = select_attachments(request, replace(traits, reads_pdf=reads_pdf))
     messages = [*_make_messages(request, f"{name}:{model}", dialect)]
     if dialect.is_gateway and "claude" in model and (mark := make_cache_mark(request, lifetime)):
         _mark_cache_points(messages, mark, is_read_only=is_read_only(request))
@@ -148,8 +156,13 @@ def _mark_cache_points(
     end = -1 if is_read_only else len(messages) - 1
     for place in {0, find_previous_request_end(messages, is_read_only=is_read_only), end} - {-1}:
         message = messages[place]
-        if message["role"] != "assistant" and message["content"].strip():
-            message["content"] = [{"type": "text", "text": message["content"], **mark}]
+        content = message["content"]
+        if message["role"] == "assistant" or not content:
+            continue
+        if isinstance(content, list):
+            content[-1].update(mark)
+        elif content.strip():
+            message["content"] = [{"type": "text", "text": content, **mark}]
 
 
 def _make_tools(request: LlmRequest) -> list[dict[str, Any]]:
@@ -176,14 +189,35 @@ def _make_messages(request: LlmRequest, source: str, dialect: Dialect) -> Iterat
     offered = frozenset(tool.name for tool in request.tools)
     if request.system:
         yield {"role": "system", "content": request.system}
+    shown: list[dict[str, Any]] = []
     for message in request.messages:
+        if shown and message.role != "tool":
+            yield {"role": "user", "content": shown}
+            shown = []
         if message.role == "assistant":
             yield _make_assistant_message(message, source, dialect, offered)
         elif message.role == "tool":
             call_id = _make_call_id(message.tool_call_id or "", dialect)
             yield {"role": "tool", "tool_call_id": call_id, "content": message.content}
+            # A result holds text alone: what it shows comes behind all results of its round.
+            for one in message.attachments:
+                label = f"[{one.name}, shown by the call {call_id} of {message.name}]"
+                shown += ({"type": "text", "text": label}, _make_shown_part(one, request.contents))
+        elif message.attachments:
+            parts = (_make_shown_part(one, request.contents) for one in message.attachments)
+            content = [{"type": "text", "text": message.content}, *parts]
+            yield {"role": message.role, "content": content}
         else:
             yield {"role": message.role, "content": message.content}
+    if shown:
+        yield {"role": "user", "content": shown}
+
+
+def _make_shown_part(attachment: Attachment, contents: dict[str, bytes]) -> dict[str, Any]:
+    url = make_data_url(attachment, contents)
+    if attachment.kind == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"filename": get_file_name(attachment), "file_data": url}}
 
 
 def _make_assistant_message(

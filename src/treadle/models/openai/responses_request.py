@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -20,6 +21,7 @@ import msgspec
 from treadle.core.llm import LlmRequest, ModelTraits, Reasoning
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
+from treadle.models.attachment_content import get_file_name, make_data_url, select_attachments
 from treadle.models.layout import Block, arguments_text, list_blocks
 from treadle.models.openai.effort import choose_effort
 from treadle.models.token_counts import get_output_limit
@@ -60,7 +62,8 @@ def make_response_parameters(
         source: `provider:model`; blocks that only this model understands go back to it alone.
         traits: of the model.
     """
-    items = make_input_items(request.messages, source)
+    request = select_attachments(request, traits)
+    items = make_input_items(request.messages, source, request.contents)
     body: Item = {"model": model}
     if request.system:
         body["instructions"] = request.system
@@ -85,9 +88,11 @@ def make_response_parameters(
     return body
 
 
-def make_input_items(messages: Iterable[Message], source: str) -> list[Item]:
-    """The messages as input items, in order."""
-    return [item for message in messages for item in _make_items(message, source)]
+def make_input_items(
+    messages: Iterable[Message], source: str, contents: Mapping[str, bytes] = MappingProxyType({})
+) -> list[Item]:
+    """The messages as input items, in order; `contents` has the bytes of all that they show."""
+    return [item for message in messages for item in _make_items(message, source, contents)]
 
 
 def strip_text(item: Item) -> Item | None:
@@ -125,14 +130,28 @@ def _strip_part_text(part: Any) -> Any:
     return {key: value for key, value in part.items() if key not in dropped}
 
 
-def _make_items(message: Message, source: str) -> Iterable[Item]:
+def _make_items(message: Message, source: str, contents: Mapping[str, bytes]) -> Iterable[Item]:
     if message.role == "assistant":
         return _make_assistant_items(list_blocks(message, source))
     if message.role == "tool":
         call_id = _make_call_id(message.tool_call_id or "")
-        return ({"type": "function_call_output", "call_id": call_id, "output": message.content},)
-    content = [{"type": "input_text", "text": message.content}]
+        output = _make_parts(message, contents) if message.attachments else message.content
+        return ({"type": "function_call_output", "call_id": call_id, "output": output},)
+    content = _make_parts(message, contents)
     return ({"type": "message", "role": message.role, "content": content},)
+
+
+def _make_parts(message: Message, contents: Mapping[str, bytes]) -> list[Item]:
+    """The text, and what is shown besides."""
+    parts: list[Item] = [{"type": "input_text", "text": message.content}]
+    for one in message.attachments:
+        url = make_data_url(one, contents)
+        if one.kind == "image":
+            parts.append({"type": "input_image", "image_url": url, "detail": "auto"})
+        else:
+            name = get_file_name(one)
+            parts.append({"type": "input_file", "filename": name, "file_data": url})
+    return parts
 
 
 def _make_assistant_items(blocks: Iterable[Block]) -> list[Item]:

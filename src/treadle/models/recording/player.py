@@ -73,7 +73,7 @@ class RecordedModel:
 
     def traits(self, model: str) -> ModelTraits:
         """A recording has no limits."""
-        return ModelTraits()
+        return ModelTraits(sees_images=True, reads_pdf=True)
 
     async def count_tokens(self, request: LlmRequest) -> int | None:
         """Nothing was recorded about it."""

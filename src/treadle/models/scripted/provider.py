@@ -108,7 +108,7 @@ class ScriptedModel:
 
     def traits(self, model: str) -> ModelTraits:
         """A script has no limits."""
-        return ModelTraits()
+        return ModelTraits(sees_images=True, reads_pdf=True)
 
     async def count_tokens(self, request: LlmRequest) -> int | None:
         """An estimate by characters."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.errors import TreadleError, UnknownThreadError
 from treadle.store.blobs import Blobs
 from treadle.store.disk import FileStat

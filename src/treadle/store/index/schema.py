@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.core.tools import BlobRef
+from treadle.core.messages import BlobRef
 from treadle.thread.record import Record
 from treadle.thread.search_texts import SearchTextKind, list_texts
 
