@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
+from treadle.app.sessions.approval_modes import MODES
 from treadle.core.llm import ADVICE, LlmErrorKind
 from treadle.tools.builtin import builtin_tools
 
@@ -87,7 +88,7 @@ def test_without_auto_all_tools_are_offered_and_only_those_that_read_run(
 ) -> None:
     done = treadle("-p", "fix add", "-m", script(FIX))
     assert "approval mode plan" in done.stderr
-    assert "the thread is in plan mode" in done.stderr
+    assert "not in plan mode" in done.stderr
     assert "a - b" in (repository / "calc.py").read_text()
     snapshot = next((tmp_path / "home" / "data" / "threads").glob("*.json"))
     offered = json.loads(snapshot.read_text())["config"]["tools"]
@@ -316,6 +317,20 @@ def test_a_workspace_that_is_gone_can_be_shown_but_not_worked_in(
     assert treadle("resume", thread, "-p", "more", "-C", str(tmp_path)).returncode == 0
 
 
+@pytest.mark.parametrize("begin", [("-p",), ("run",)])
+@pytest.mark.parametrize("level", ["workspace-write", "read-only", "off"])
+def test_in_plan_mode_what_would_change_something_is_answered_so_in_every_sandbox(
+    treadle: Run, script: Script, repository: Path, begin: tuple[str, ...], level: str
+) -> None:
+    before = (repository / "calc.py").read_text()
+    model = script(EDIT)
+    done = treadle(*begin, "go", "-m", model, "--approval-mode", "plan", "--sandbox", level)
+    assert (done.returncode, done.stdout) == (0, "This is my plan.\n")
+    assert done.stderr.count("not in plan mode") == 2
+    assert "not found" not in done.stderr
+    assert (repository / "calc.py").read_text() == before
+
+
 EDIT = """
 [[replies]]
 [[replies.calls]]
@@ -345,7 +360,7 @@ def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_tool
         if mode == "plan":
             results = [one["outcome"] for one in events if one["type"] == "tool_completed"]
             assert (done.returncode, done.stdout) == (0, "This is my plan.\n")
-            assert all("the thread is in plan mode" in json.dumps(one) for one in results)
+            assert all("not in plan mode" in json.dumps(one) for one in results)
             assert (len(results), "not found" in json.dumps(results)) == (2, False)
     (tools, told), (other_tools, other_told) = prefixes
     assert tools == other_tools
@@ -359,7 +374,7 @@ def test_plan_mode_refuses_what_changes_something_and_says_so_with_the_same_tool
 
 NETWORK = """
 [[replies]]
-calls = [{ tool = "bash", arguments = { access = "write", command = "true", network = true } }]
+calls = [{ tool = "bash", arguments = { command = "true", network = true } }]
 
 [[replies]]
 when = { tool = "bash", last = "no network here" }
@@ -370,22 +385,16 @@ text = "It had the network."
 """
 
 
-def test_in_auto_a_call_that_asks_for_the_network_does_not_stop_a_run_that_nobody_watches(
+def test_in_no_mode_a_run_that_nobody_watches_waits_for_somebody_to_allow_the_network(
     treadle: Run, script: Script
 ) -> None:
-    model = script(NETWORK)
-    ended = {
-        network: (done.returncode, done.stdout)
-        for network in ("", "ask", "on")
-        for done in [
-            treadle(
-                *("-p", "fetch", "-m", model, "--approval-mode", "auto"),
-                *(("--network", network) if network else ()),
-            )
-        ]
-    }
-    assert ended == {
-        "": (0, "I went on without.\n"),
-        "ask": (4, ""),
-        "on": (0, "It had the network.\n"),
-    }
+    model, ended = script(NETWORK), {}
+    for mode in MODES:
+        for network in ("", "off", "ask", "on"):
+            flags = ("--network", network) if network else ()
+            done = treadle("-p", "fetch", "-m", model, "--approval-mode", mode, *flags)
+            ended[mode, network] = done.returncode, done.stdout
+    went_on, had_it = (0, "I went on without.\n"), (0, "It had the network.\n")
+    # Who says `ask` for this run wants to be asked, and comes back for it.
+    expected = {"": went_on, "off": went_on, "ask": (4, ""), "on": had_it}
+    assert ended == {(mode, one): end for mode in MODES for one, end in expected.items()}

@@ -38,7 +38,7 @@ def test_a_thread_begins_with_the_facts_and_each_prompt_tells_those_that_have_ch
     assert treadle("-p", "one", "-m", model, TZ=EARLY).returncode == 0
     git = ["git", "checkout", "--quiet", "-b", "loom"]
     subprocess.run(git, cwd=repository, env=environment, check=True)
-    auto = ("--approval-mode", "auto", "--network", "off", "--sandbox", "off", "--no-commit")
+    auto = ("--approval-mode", "auto", "--network", "on", "--sandbox", "off", "--no-commit")
     for prompt in ("two", "three"):
         assert treadle("-c", "-p", prompt, "-m", model, *auto, TZ=LATE).returncode == 0
     thread = newest_thread(treadle)
@@ -75,7 +75,7 @@ def test_a_thread_begins_with_the_facts_and_each_prompt_tells_those_that_have_ch
         "- Mode: auto. Files are changed and commands run unasked.",
         "- Person: not there: a call that needs a yes is refused, and the work goes on.",
         "- Commands: they run without a sandbox, as the person's own do.",
-        "- Network: none.",
+        "- Network: commands have it.",
         "- Branch: loom",
     ]
     assert f"{lines[0]}\n" not in told

@@ -78,7 +78,7 @@ def test_a_task_has_the_default_mode_ask_and_plan_reads_only(
     assert treadle("run", "fix", "-m", model, TREADLE_APPROVAL_MODE="plan").returncode == 0
     done = treadle("run", "fix", "-m", model, "--approval-mode", "plan")
     assert (done.returncode, done.stdout) == (0, "It adds now.\n")
-    assert "the thread is in plan mode" in done.stderr
+    assert "not in plan mode" in done.stderr
     assert "a - b" in (repository / "calc.py").read_text()
 
 

@@ -148,6 +148,37 @@ async def test_an_unknown_tool_is_answered_with_those_that_exist() -> None:
     assert outcome == ToolExecutionOutcome.Error("id", error)
 
 
+async def test_a_tool_that_was_left_out_answers_with_the_reason() -> None:
+    registry = Registry([draw_a], unavailable={"draw_b": "no paint"})
+    outcome = await registry.execute(ToolCall("id", "draw_b"), key="", progress=lambda _: None)
+    error = ToolError(ToolErrorKind.REJECTED, "no paint")
+    assert outcome == ToolExecutionOutcome.Error("id", error)
+
+
+async def test_an_argument_that_was_left_out_is_not_described_and_still_taken() -> None:
+    @tool()
+    def mix(color: str, is_wet: bool = False) -> str:
+        """Mix.
+
+        Args:
+            color: Which.
+            is_wet: Whether with water.
+        """
+        return f"{color}, {is_wet}"
+
+    registry = Registry([mix.without_argument("is_wet")])
+    (told,) = registry.definitions()
+    assert "is_wet" in mix.definition.input_schema["properties"]
+    assert list(told.input_schema["properties"]) == ["color"]
+    assert {**told.input_schema, "properties": {}} == {
+        **mix.definition.input_schema,
+        "properties": {},
+    }
+    call = ToolCall("id", "mix", '{"color": "red", "is_wet": true}')
+    outcome = await registry.execute(call, key="", progress=lambda _: None)
+    assert outcome == Success("id", "red, True")
+
+
 @tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
 def draw_a() -> str:
     """Draw A."""

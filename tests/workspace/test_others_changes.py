@@ -56,7 +56,7 @@ def scope_of(repo: Repo, command: str, *, may_ask: bool = True, access: str = "w
         builtin_tools(), workspace=repo.path, sandbox=sandbox, others_files=lambda: files
     )
     arguments = json.dumps({"command": command, "access": access})
-    found = registry.without(()).scope_of(ToolCall("c", "bash", arguments))
+    found = registry.scope_of(ToolCall("c", "bash", arguments))
     assert found is not None
     return found
 

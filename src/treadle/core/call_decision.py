@@ -40,9 +40,9 @@ _Running = ToolExecutionStatus.Running
 _OpenStatus: TypeAlias = ToolExecutionStatus.Pending | ToolExecutionStatus.Running
 
 FORBIDDEN_REASON: Final = (
-    "the thread is in plan mode: you can read files, and run commands that only read, but change "
-    "nothing, so nothing ran. Answer with what you found and what you would do; the person can "
-    "choose another mode"
+    "not in plan mode. There files can be read and commands run that only read, but nothing "
+    "changed, so nothing ran. Look on, then give the steps that you would take (with the tool "
+    "`plan`, if you have it) and end your turn: the person decides about them, and chooses the mode"
 )
 """What the model reads of a call that the mode does not allow."""
 

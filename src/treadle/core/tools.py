@@ -7,9 +7,10 @@ belong to, as in the source document: `ToolExecutionStatus.Pending`, `ToolExecut
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from treadle.core.messages import Attachment, BlobRef
 
@@ -57,6 +58,12 @@ class ToolDefinition(Struct, frozen=True):
     input_schema: dict[str, Any]
     effect: EffectClass = EffectClass.MUTATE
     risk: RiskLevel = RiskLevel.MEDIUM
+
+    def without_argument(self, name: str) -> Self:
+        """The same tool without an argument that is not required."""
+        properties = self.input_schema["properties"]
+        kept = {other: schema for other, schema in properties.items() if other != name}
+        return replace(self, input_schema={**self.input_schema, "properties": kept})
 
 
 class ToolErrorKind(Enum):

@@ -11,8 +11,8 @@ HINT: Final = (
     'commands run without: `--sandbox off` for one run, `sandbox = "off"` in their own settings'
 )
 NO_NETWORK: Final = (
-    "commands have no network here. A person may allow it: `--network ask` for one run, "
-    '`network = "ask"` in their own settings'
+    "commands have no network here: it is off, or nobody is there to be asked for it. A person may "
+    'allow it: `--network on` for one run; `network = "ask"` in their own settings has them asked'
 )
 
 

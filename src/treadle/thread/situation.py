@@ -60,7 +60,7 @@ _COMMANDS: Final[dict[CommandHold, str]] = {
     "refused": "nothing can hold them here, so none runs.",
 }
 _NETWORK: Final[dict[NetworkAccess, str]] = {
-    "on": "commands that ask for it have it, and pages can be fetched.",
+    "on": "commands that write have it, and others that ask for it; pages can be fetched.",
     "ask": "a person is asked about each command that asks for it, and each new site.",
     "off": "none.",
     "free": "commands have it.",

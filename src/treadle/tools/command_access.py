@@ -27,8 +27,8 @@ _NOBODY: Final = (
     "only a person can let a command leave the sandbox, and nobody is there to be asked. Call it "
     "without `outside`; or a person can run it in a terminal, or allow it in `treadle chat`"
 )
-_READ_ONLY: Final = (
-    'commands can change nothing here: the sandbox is "read-only". A person may allow it: '
+READ_ONLY: Final = (
+    'nothing can be changed here: the sandbox is "read-only". A person may allow it: '
     '`--sandbox workspace-write` for one run, `sandbox = "workspace-write"` in their own settings'
 )
 
@@ -84,7 +84,7 @@ def decide_command(wish: CommandWish, sandbox: Sandbox | None) -> CommandDecisio
         return CommandDecision(Access.WRITE, None, status.confined, status.ground)
     reads = wish.access == "read" and not wish.outside
     if sandbox.only_reads and not reads:
-        return _decide_held(wish, sandbox, Access.WRITE, refused=_READ_ONLY)
+        return _decide_held(wish, sandbox, Access.WRITE, refused=READ_ONLY)
     if wish.outside:
         return _decide_outside(sandbox)
     box = sandbox.reading if reads else sandbox

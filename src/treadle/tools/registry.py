@@ -28,8 +28,10 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
+from types import MappingProxyType
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -193,13 +195,19 @@ class Tool(Generic[P, R]):
         self.function: Final = function
         self.signature: Final = Signature(function, ToolContext)
         self.is_async: Final = inspect.iscoroutinefunction(function)
-        self.definition: Final = ToolDefinition(
+        self.definition = ToolDefinition(
             name, self.signature.description, self.signature.schema, effect, risk
         )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
         return self.function(*args, **kwargs)
+
+    def without_argument(self, name: str) -> Tool[P, R]:
+        """The same tool, which does not tell models of an argument that it takes all the same."""
+        other = copy(self)
+        other.definition = self.definition.without_argument(name)
+        return other
 
     def risk_of(self, arguments_json: str, context: ToolContext) -> RiskLevel | None:
         """See `Registry.risk_of`."""
@@ -286,6 +294,7 @@ class Registry:
             ask for it need none.
         sandbox: what holds the commands that tools run; by default nothing.
         others_files: what is not committed and not the agent's, quick to say; by default nothing.
+        unavailable: why tools are not there that a model may know, by their names.
 
     Raises:
         UsageError: something is no tool, two have one name, or the workspace is no folder.
@@ -298,9 +307,11 @@ class Registry:
         workspace: str | os.PathLike[str] | Root | None = None,
         sandbox: Sandbox | None = None,
         others_files: Callable[[], Sequence[UncommittedFile]] = tuple,
+        unavailable: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.sandbox: Final = sandbox
         self._others_files: Final = others_files
+        self._unavailable: Final = unavailable
         self._tools: Final[dict[str, AnyTool]] = {}
         for tool in tools:
             if not isinstance(tool, Tool):
@@ -319,16 +330,6 @@ class Registry:
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """What the model is told, in the order given; the same bytes in every run."""
         return tuple(tool.definition for tool in self._tools.values())
-
-    def without(self, names: Collection[str]) -> Registry:
-        """The same registry without the tools of these names."""
-        tools = [tool for name, tool in self._tools.items() if name not in names]
-        return Registry(
-            tools,
-            workspace=self._root,
-            sandbox=self.sandbox,
-            others_files=self._others_files,
-        )
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """The risk seen in the arguments of a call, if that is above the tool's own; else `None`.
@@ -409,6 +410,8 @@ class Registry:
     async def _run(self, call: ToolCall, context: ToolContext) -> Any:
         tool = self._tools.get(call.tool_name)
         if tool is None:
+            if why := self._unavailable.get(call.tool_name):
+                raise ToolFailure(ToolErrorKind.REJECTED, why)
             names = ", ".join(self._tools) or "none"
             raise ToolFailure(ToolErrorKind.NOT_FOUND, f"{call.tool_name}; there are: {names}")
         only_reads = tool.definition.effect is EffectClass.READ

@@ -24,8 +24,9 @@ from treadle.web.page_text import PageText, is_text, make_page_text
 from treadle.web.web_address import WebAddress, WebFailure, read_address
 
 NO_WEB: Final = (
-    "no page may be fetched here: the network is off. A person may allow it: `--network ask` for "
-    'one run, `network = "ask"` in their own settings'
+    "no page may be fetched here: the network is off, or nobody is there to be asked for it. A "
+    'person may allow it: `--network on` for one run; `network = "ask"` in their own settings has '
+    "them asked"
 )
 _REDACTED: Final = (
     "its address holds a secret, or what looks like one, which was replaced by [REDACTED:...]; it "

@@ -86,7 +86,7 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
     assert setup.thread is not None
     machine, settings = setup.thread.machine, setup.loaded.settings
     is_task = isinstance(machine, TaskMachine)
-    tools = _select_tools(setup, approval)
+    tools = _select_tools(setup)
     if is_task:
         return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
     return AgentConfig(
@@ -103,20 +103,19 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
     )
 
 
-def _select_tools(setup: Setup, approval: Approval) -> tuple[ToolDefinition, ...]:
+def _select_tools(setup: Setup) -> tuple[ToolDefinition, ...]:
     assert setup.thread is not None
     machine = setup.thread.machine
     offered = {tool.name for tool in machine.config.tools}
     return tuple(
         tool.definition
         for tool in builtin_tools()
-        if (not isinstance(machine, TaskMachine) or tool.definition.name in offered)
-        and (not approval.only_reads or tool.definition.effect is EffectClass.READ)
+        if not isinstance(machine, TaskMachine) or tool.definition.name in offered
     )
 
 
 def find_excluded_tool(setup: Setup) -> tuple[str, str]:
-    """The mode the thread will have when it becomes this user's own, and a tool that it leaves out.
+    """The mode the thread will have when it becomes this user's own, and a tool that it refuses.
 
     Of the tools whose calls wait; empty if there is none. Nothing waits any more in a thread that
     somebody else has made.
@@ -125,7 +124,11 @@ def find_excluded_tool(setup: Setup) -> tuple[str, str]:
     approval = setup.choose_new_approval()
     if not setup.store.adopted.is_mine(setup.thread.header.thread):
         return approval.name, ""
-    offered = {tool.name for tool in _select_tools(setup, approval)}
+    offered = {
+        tool.name
+        for tool in _select_tools(setup)
+        if not approval.only_reads or tool.effect is EffectClass.READ
+    }
     waiting = (one.call.tool_name for one in setup.thread.machine.questions)
     return approval.name, next((name for name in waiting if name not in offered), "")
 

@@ -15,7 +15,7 @@ from treadle.tools.builtin import builtin_tools
 
 MODES: Final[tuple[ApprovalMode, ...]] = tuple(APPROVAL_MODES)
 
-_MUTATING_TOOLS: Final = frozenset(
+MUTATING_TOOLS: Final = frozenset(
     tool.definition.name
     for tool in builtin_tools()
     if tool.definition.effect is not EffectClass.READ
@@ -63,7 +63,7 @@ def find_recorded_approval(config: AgentConfig) -> Approval:
     """
     if isinstance(config.approval, OnlyRead):
         return make_approval("plan")
-    only_reads = not any(tool.name in _MUTATING_TOOLS for tool in config.tools)
+    only_reads = not any(tool.name in MUTATING_TOOLS for tool in config.tools)
     if only_reads and config.approval == NeverAsk():  # how `plan` was recorded before
         return make_approval("plan")
     for mode in MODES:

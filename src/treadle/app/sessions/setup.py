@@ -15,6 +15,7 @@ from treadle.app.sessions.approval_modes import Approval, find_recorded_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host, PersonCallbacks
+from treadle.app.sessions.offered_tools import choose_tools
 from treadle.app.sessions.prompt_files import list_prompts, list_skill_folders
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.situation import SituationObserver
@@ -25,7 +26,6 @@ from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Set
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
-from treadle.core.tool_families import FILE_CHANGES, ToolKind, names_of
 from treadle.errors import UsageError
 from treadle.outputs import Output
 from treadle.risk.commits import UncommittedFile
@@ -49,14 +49,10 @@ from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.context import describe_context
 from treadle.workspace.files.states import FileStates
 
-FILE_WRITERS: Final = names_of(*FILE_CHANGES)
-"""The tools that change files without a command; no sandbox holds them."""
 NO_SEARCH_NOTICE: Final = (
     "web_search is set, but {model} cannot be asked to search the web: its provider has no search "
     "of its own, or is spoken to in a language without one"
 )
-NETWORK_READERS: Final = names_of(ToolKind.FETCH)
-"""The tools that are for nothing but the network; not offered to who has turned that off."""
 READ_ONLY_NOTICE: Final = (
     "sandbox read-only: the agent can run commands, which leave nothing, but not change files"
 )
@@ -182,12 +178,8 @@ class Setup(Struct, frozen=True):
             confined=make_hook_runner(sandbox),
         )
         tools = self.make_tools(folder, sandbox, make_others_check(workspace))
-        if sandbox.policy.level is Level.READ_ONLY:
-            tools = tools.without(FILE_WRITERS)
-            if not approval.only_reads:
-                self.notices.append(READ_ONLY_NOTICE)
-        if (self.choice.network or self.loaded.settings.network) == "off":
-            tools = tools.without(NETWORK_READERS)
+        if sandbox.only_reads and not approval.only_reads:
+            self.notices.append(READ_ONLY_NOTICE)
         if approval.notice:
             self.notices.append(approval.notice)
         is_hooked = self.hooks.has("before_tool", "after_tool")
@@ -220,9 +212,9 @@ class Setup(Struct, frozen=True):
         policy = replace(make_policy(self.loaded.settings, self.store.places), skills=skills)
         if self.choice.sandbox:
             policy = replace(policy, level=Level(self.choice.sandbox))
-        network = Network(self.choice.network or self.loaded.settings.network)
-        may_ask = self._may_ask()
-        if network is Network.ASK and not self.choice.network and not may_ask:
+        network, may_ask = Network(self._wanted_network), self._may_ask()
+        # It is asked for in the course of work, whatever the mode: nobody expects a run to wait.
+        if network is Network.ASK and not self.choice.network and not self._has_somebody:
             network = Network.OFF
         sandbox = Sandbox(replace(policy, network=network, may_ask=may_ask), folder)
         if self.thread_id is not None:
@@ -236,8 +228,19 @@ class Setup(Struct, frozen=True):
         others_files: Callable[[], Sequence[UncommittedFile]] = tuple,
     ) -> Registry:
         """The tools of the thread, for calls in this folder."""
-        tools = self._select_tools()
-        return Registry(tools, workspace=folder, sandbox=sandbox, others_files=others_files)
+        chosen = choose_tools(
+            self._select_tools(),
+            sandbox.policy.level,
+            only_reads=self._choose_approval().only_reads,
+            has_network=self._wanted_network != "off",
+        )
+        return Registry(
+            chosen.tools,
+            workspace=folder,
+            sandbox=sandbox,
+            others_files=others_files,
+            unavailable=chosen.unavailable,
+        )
 
     def _may_ask(self) -> bool:
         """Whether anybody can be asked; if not, such calls are refused, and the run goes on.
@@ -245,10 +248,17 @@ class Setup(Struct, frozen=True):
         A run in `auto` that nobody watches would stop for good at the first call that asks. One
         that was told to ask does, and so does a thread in which a question waits already.
         """
+        return self._has_somebody or not self._choose_approval().asks_nothing
+
+    @property
+    def _has_somebody(self) -> bool:
+        """Whether a person is there to be asked, or has a question already."""
         waits = self.thread is not None and bool(self.thread.machine.questions)
-        if self.choice.may_change or waits or self.host.people is not None:
-            return True
-        return not self._choose_approval().asks_nothing
+        return self.choice.may_change or waits or self.host.people is not None
+
+    @property
+    def _wanted_network(self) -> NetworkMode:
+        return self.choice.network or self.loaded.settings.network
 
     def _select_tools(self) -> Sequence[AnyTool]:
         """A task keeps the tools it was begun with, unless a mode is chosen anew."""
