@@ -91,11 +91,13 @@ def _run_task(text: str, **given: Any) -> int:
         make_host(),
         no_commit=given["no_commit"],
     )
+    said = asyncio.run(prepare_prompt(setup, typed, piped))
     task = TaskRequest(
-        asyncio.run(prepare_prompt(setup, typed, piped)),
+        said.text,
         given["max_steps"] or setup.loaded.settings.max_steps or options.STEPS_MAX,
         options.make_budget(given["max_tokens"], given["max_cost"], given["time_limit"]),
         schema,
+        said.attachments,
     )
     renderer = make_renderer(given["output_format"])
 

@@ -187,7 +187,8 @@ class TurnQueue:
                 setup = self._chat.sessions.setup
                 assert session is not None
                 assert setup is not None
-                session.queue(await prepare_prompt(setup, typed.text), steers=typed.steers)
+                said = await prepare_prompt(setup, typed.text, has_drops=True)
+                session.queue(said.text, said.attachments, steers=typed.steers)
             except BaseException:
                 self._chat.terminal.fill(typed.text)
                 raise
@@ -249,11 +250,11 @@ class TurnQueue:
         while self._shown:
             session.record_command_end(*self._shown[0])
             self._shown.pop(0)
-        text = await prepare_prompt(chat.sessions.setup, self._in_hand.text)
+        said = await prepare_prompt(chat.sessions.setup, self._in_hand.text, has_drops=True)
         if session.is_waiting and not session.queued_inputs:
-            await self.run_turn(session, session.turn(text))
+            await self.run_turn(session, session.turn(said.text, said.attachments))
             return
-        session.queue(text, steers=False)
+        session.queue(said.text, said.attachments, steers=False)
         self._in_hand = None
         await self.run_turn(session, session.resume())
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from media_samples import ANIMATED_GIF, JPEG, PDF, png
 from treadle.app.sessions.prompt_mentions import (
     MENTION_COUNT_MAX,
     TEXT_LENGTH_MAX,
@@ -55,12 +57,24 @@ STAYS: Final = {
 }
 """What is typed and stays text, and the beginning of what the person is told."""
 
+PICTURES: Final = {
+    "shot.png": png(),
+    "misnamed.txt": JPEG,
+    "paper.pdf": PDF,
+    "loop.gif": ANIMATED_GIF,
+    "cut.png": png()[:-6],
+    "huge.png": png(100_000, 10_000),
+    "hidden/key.png": png(),
+    "../out side.png": png(4, 4),
+    "esc\x1b[31m.png": png(5, 5),
+}
+
 NOTHING: Final = ("", "no name", "me@example.org", "@", "@@ -1,2 +3 @@", "@ a.py", "a@b.py", '@""')
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
-    """Read what a text names, in a folder with some of everything."""
+def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Root]:
+    """A folder with some of everything."""
     top = tmp_path_factory.mktemp("mentions")
     folder = top / "w"
     (folder / "sub/deep").mkdir(parents=True)
@@ -78,13 +92,31 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Read]:
     }.items():
         (folder / name).write_text(text)
     (folder / "bytes").write_bytes(b"a\0b")
+    for name, data in PICTURES.items():
+        (folder / name).write_bytes(data)
     (folder / "inside").symlink_to("sub/b.py")
     (folder / "outside").symlink_to("../outside.txt")
     os.mkfifo(folder / "pipe")
     rules = Sandbox(Policy(hidden=(str(folder / "hidden"),)), str(folder)).rules
-    root = Root(folder, rules=rules)
-    yield lambda typed: read_mentions(typed, root)
-    root.close()
+    opened = Root(folder, rules=rules)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def read(root: Root) -> Read:
+    """Read what a text names."""
+    return lambda typed: read_mentions(typed, root)
+
+
+@pytest.fixture(scope="module")
+def drop(root: Root) -> Read:
+    """Read what a text names, where files are dropped into a terminal."""
+    return partial(_drop, root)
+
+
+def _drop(root: Root, typed: str) -> Mentions:
+    return read_mentions(typed, root, root.rules.hides)
 
 
 def test_what_is_named_stands_behind_the_words(read: Read) -> None:
@@ -122,6 +154,47 @@ def test_the_count_and_the_size_have_bounds(read: Read) -> None:
 def test_what_was_typed_is_had_again(read: Read) -> None:
     for typed in (*FOUND, *STAYS):
         assert strip_additions(typed + read(typed).text) == typed
+
+
+def test_pictures_and_documents_go_along_as_they_are(read: Read) -> None:
+    told = read('@shot.png, @misnamed.txt and @paper.pdf; @"esc\x1b[31m.png"')
+    assert told.remarks == ()
+    assert told.contents == (png(), JPEG, PDF, png(5, 5))
+    assert [(one.media_type, one.name, one.width, one.height) for one in told.shown] == [
+        ("image/png", "shot.png", 3, 2),
+        ("image/jpeg", "misnamed.txt", 5, 7),
+        ("application/pdf", "paper.pdf", 0, 0),
+        ("image/png", "esc\x1b[31m.png", 5, 5),
+    ]
+    assert told.text.splitlines()[3] == (
+        f'["shot.png", image/png, 3x2, {len(png())} bytes: shown with this message]'
+    )
+
+
+def test_what_no_model_takes_is_told_with_a_way_out_and_nothing_goes_along(read: Read) -> None:
+    told = read("@loop.gif @cut.png @huge.png")
+    assert (told.text, told.shown) == ("", ())
+    assert [one.partition(": ")[2] for one in told.remarks] == [
+        "the GIF is animated, and models see one picture; save one frame as PNG",
+        "the PNG is damaged or cut; save it again",
+        "the picture has 100000x10000 pixels, and at most 8000x8000 can be sent; make it smaller",
+    ]
+
+
+def test_a_path_that_a_terminal_types_is_a_picture_or_nothing(read: Read, drop: Read) -> None:
+    outside = drop.args[0].path.parent / "out side.png"  # type: ignore[attr-defined]
+    forms = (f"'{outside}'", f'"{outside}"', str(outside).replace(" ", "\\ "), outside.as_uri())
+    for form in forms:
+        told = drop(f"see {form} please")
+        assert [one.width for one in told.shown] == [4], form
+        assert told.shown[0].name == str(outside)
+        assert read(f"see {form} please") == Mentions(), "only where a terminal is"
+    folder = outside.parent / "w"
+    for nothing in (folder / "a.py", folder / "nobody", folder, folder / "pipe", "/dev/zero", "/"):
+        assert drop(f"see {nothing}") == Mentions(), nothing
+    assert drop(f"see {folder}/hidden/key.png").shown == ()
+    assert len(drop(f"see {folder}/hidden/key.png").remarks) == 1
+    assert drop(f"{folder}/cut.png").remarks[0].endswith("damaged or cut; save it again")
 
 
 @given(st.text(alphabet='@ab.py:123-"\\ \n/~()é\0'))

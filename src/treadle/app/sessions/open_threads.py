@@ -14,6 +14,7 @@ from treadle.app.stores import CREATOR
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
+from treadle.core.messages import Attachment
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.errors import UsageError
 from treadle.exchange.record_text import describe_record
@@ -31,12 +32,16 @@ OnOutput: TypeAlias = Callable[[Output], None]
 
 
 class TaskRequest(Struct, frozen=True):
-    """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one."""
+    """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one.
+
+    `attachments` are shown with it; their bytes are kept already.
+    """
 
     text: str
     max_steps: int
     budget: TokenBudget | None = None
     schema: dict[str, Any] | None = None
+    attachments: tuple[Attachment, ...] = ()
 
 
 def open_conversation(
@@ -46,6 +51,7 @@ def open_conversation(
     budget: TokenBudget | None = None,
     is_private: bool = False,
     prompt: str | None = None,
+    attachments: tuple[Attachment, ...] = (),
 ) -> Session:
     """A session on the conversation of the setup, or on a new one.
 
@@ -57,6 +63,7 @@ def open_conversation(
         budget: what one turn may use.
         is_private: whether a new thread may never leave this machine.
         prompt: the first one of a new thread, which `resume` of the session answers.
+        attachments: what is shown with it; its bytes are kept already.
 
     Raises:
         NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
@@ -75,7 +82,7 @@ def open_conversation(
             first=[
                 *find_initial_visibility(setup.store.places, is_private=is_private),
                 _make_configuration(parts, parts.config),
-                *([] if prompt is None else [make_first_input(prompt)]),
+                *([] if prompt is None else [make_first_input(prompt, attachments)]),
             ],
             redact=parts.redactor.redact,
         )
@@ -127,6 +134,7 @@ def begin_task(
             output_schema=task.schema,
         ).with_digest(),
         task.budget,
+        attachments=task.attachments,
     )
     writer = setup.store.create(
         CREATOR,

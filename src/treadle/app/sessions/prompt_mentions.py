@@ -1,8 +1,13 @@
 r"""What a person names in a prompt with `@`: files, lines of files, listings of folders.
 
-`@src/app.py`, `@src/app.py:10-40`, `@src/`, `@"two words.md"`, `@two\ words.md`. What is named is
-read as the agent's own tools read it, under their rules for paths and sizes, and stands behind the
-person's words as it was when they were said. What cannot be read stays the text that it is.
+`@src/app.py`, `@src/app.py:10-40`, `@src/`, `@shot.png`, `@"two words.md"`, `@two\ words.md`. What
+is named is read as the agent's own tools read it, under their rules for paths and sizes, and stands
+behind the person's words as it was when they were said. A picture or a PDF document goes along as
+it is. What cannot be read stays the text that it is.
+
+A terminal into which a file is dropped types its path, quoted or with backslashes. Where that is
+said to happen, such a path of a picture or a document is read too, from wherever the person can
+read: they chose it with their hands.
 """
 
 from __future__ import annotations
@@ -10,16 +15,23 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.parse import unquote
 
 from msgspec import Struct
 
+from treadle.core.media import PDF_SIZE_MAX, MediaError, identify_media, is_media
+from treadle.core.messages import Attachment, BlobRef, describe_attachment
 from treadle.core.tools import ToolErrorKind
 from treadle.thread.typed_words import MENTIONS_HEAD
 from treadle.tool_failure import ToolFailure
 from treadle.tools.list_files import list_files
-from treadle.tools.paths import Root
+from treadle.tools.paths import Root, as_failure
 from treadle.tools.read_file import read_file
 from treadle.tools.registry import ToolContext
 
@@ -29,7 +41,13 @@ TEXT_LENGTH_MAX: Final = 100_000
 """Characters of all of them together, about 25,000 tokens."""
 
 _MENTION: Final = re.compile(r'(?:(?<=[\s(\[{])|\A)@(?:"([^"\n]+)"|((?:\\[^\n]|[^\s"\\])+))')
+_DROP: Final = re.compile(
+    r"""(?:(?<=\s)|\A)(?:'(/[^'\n]+)'|"(/[^"\n]+)"|((?:file://)?/(?:\\[^\n]|[^\s"'\\])+))"""
+)
+"""A path as terminals type it for a file that is dropped into them."""
 _LINES: Final = re.compile(r"(.+):(\d{1,9})(?:(-)(\d{1,9})?)?\Z", re.DOTALL)
+SNIFF_SIZE: Final = 32
+"""Bytes by which a picture or a document is known."""
 _SENTENCE_END: Final = ".,;:!?)]}'"
 _ABSENT: Final = (ToolErrorKind.FILE_NOT_FOUND, ToolErrorKind.INVALID_ARGUMENTS)
 
@@ -37,11 +55,28 @@ _ABSENT: Final = (ToolErrorKind.FILE_NOT_FOUND, ToolErrorKind.INVALID_ARGUMENTS)
 class Mentions(Struct, frozen=True):
     """What was read for a prompt.
 
-    `text` stands behind it; empty if nothing is named. `remarks` say what was not read, and why.
+    `text` stands behind it; empty if nothing is named. `shown` are pictures and documents, without
+    their bytes, which `contents` has. `remarks` say what was not read, and why.
     """
 
     text: str = ""
+    shown: tuple[Attachment, ...] = ()
+    contents: tuple[bytes, ...] = ()
     remarks: tuple[str, ...] = ()
+
+
+class _Picture(NamedTuple):
+    """A picture or a document, and its bytes."""
+
+    attachment: Attachment
+    data: bytes
+
+    @property
+    def line(self) -> str:
+        """As a model is told of it."""
+        name = json.dumps(self.attachment.name, ensure_ascii=False)
+        told = describe_attachment(self.attachment).removeprefix(f"{self.attachment.name}, ")
+        return f"[{name}, {told}: shown with this message]"
 
 
 class _Part(NamedTuple):
@@ -61,46 +96,114 @@ class _Part(NamedTuple):
         return f"[{name}, lines {self.first} to {end}]"
 
 
-def read_mentions(typed: str, root: Root) -> Mentions:
+class _Reading:
+    """What a prompt names, read one after the other within the bounds of all of it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.shown: list[Attachment] = []
+        self.contents: list[bytes] = []
+        self.remarks: list[str] = []
+        self._room = TEXT_LENGTH_MAX
+
+    @property
+    def count(self) -> int:
+        """How many were read."""
+        return len(self.texts)
+
+    def add(self, mark: str, read: Callable[[], str | _Picture]) -> None:
+        """Read one; what keeps it from being read is a remark."""
+        try:
+            found = read()
+        except ToolFailure as failure:
+            self.remarks.append(f"{mark} stays text: {_explain(failure)}")
+            return
+        except MediaError as error:
+            self.remarks.append(f"{mark} is not shown: {error}")
+            return
+        text = found if isinstance(found, str) else found.line
+        if len(text) > self._room:
+            self.remarks.append(
+                f"{mark} is not read: with it, a prompt would have over {TEXT_LENGTH_MAX} "
+                "characters of files; the agent can read it by itself"
+            )
+            return
+        self._room -= len(text)
+        self.texts.append(text)
+        if isinstance(found, _Picture):
+            self.shown.append(found.attachment)
+            self.contents.append(found.data)
+
+
+def read_mentions(typed: str, root: Root, hides: Callable[[Path], bool] | None = None) -> Mentions:
     """Read what a person has named. It may take seconds: a folder can be large.
 
     Args:
         typed: the person's own words.
         root: the folder that names are relative to, and that nothing leads out of.
+        hides: whether a path leads to what is hidden, for paths that were dropped into a terminal;
+            without it none are looked for.
     """
-    texts: list[str] = []
-    remarks: list[str] = []
-    room, done = TEXT_LENGTH_MAX, set[str]()
-    for name in _list_names(typed):
+    reading, done = _Reading(), set[str]()
+    for mark, name in _list_names(typed, has_drops=hides is not None):
         if name in done:
             continue
-        if len(done) == MENTION_COUNT_MAX:
-            remarks.append(f"only the first {MENTION_COUNT_MAX} files that a prompt names are read")
+        if reading.count == MENTION_COUNT_MAX:
+            reading.remarks.append(
+                f"only the first {MENTION_COUNT_MAX} files that a prompt names are read"
+            )
             break
         done.add(name)
-        try:
-            text = _read(name, root)
-        except ToolFailure as failure:
-            remarks.append(f"@{name} stays text: {_explain(failure)}")
-            continue
-        if len(text) > room:
-            remarks.append(
-                f"@{name} is not read: with it, a prompt would have over {TEXT_LENGTH_MAX} "
-                "characters of files; the agent can read it by itself"
-            )
-            continue
-        room -= len(text)
-        texts.append(text)
-    told = "\n".join((MENTIONS_HEAD, *texts)) if texts else ""
-    return Mentions(told, tuple(remarks))
+        if mark:
+            reading.add(f"@{name}", partial(_read, name, root))
+        elif hides is not None and (found := _find_dropped(name)) is not None:
+            reading.add(name, partial(_read_dropped, found, hides))
+    told = "\n".join((MENTIONS_HEAD, *reading.texts)) if reading.texts else ""
+    shown, contents = tuple(reading.shown), tuple(reading.contents)
+    return Mentions(told, shown, contents, tuple(reading.remarks))
 
 
-def _list_names(typed: str) -> Iterator[str]:
-    """What stands behind each `@`, unquoted; what no path can be is left out."""
-    for found in _MENTION.finditer(typed):
-        name = found[1] or re.sub(r"\\(.)", r"\1", found[2])
-        if any(map(str.isalnum, name)):
-            yield name
+def _find_dropped(name: str) -> Path | None:
+    """The file of a dropped path, if it is a picture or a document; nothing else is taken along."""
+    path = Path(unquote(name.removeprefix("file://")) if name.startswith("file:///") else name)
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            return path if is_file and is_media(file.read(SNIFF_SIZE)) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _read_dropped(path: Path, hides: Callable[[Path], bool]) -> _Picture:
+    if hides(path):
+        raise ToolFailure(ToolErrorKind.REJECTED, f"{path} is hidden from tools")
+    with as_failure(str(path)), path.open("rb") as file:
+        return _make_picture(str(path), file.read(PDF_SIZE_MAX + 1))
+
+
+def _make_picture(name: str, data: bytes) -> _Picture:
+    """The attachment that bytes are. Raises `MediaError` if no model takes it as it is."""
+    media = identify_media(data)
+    if media is None:
+        raise ToolFailure(ToolErrorKind.FAILED, f"{name} is no picture any more")
+    ref = BlobRef(sha256(data).hexdigest(), len(data))
+    attachment = Attachment(media.kind, media.media_type, name, ref, media.width, media.height)
+    return _Picture(attachment, data)
+
+
+def _list_names(typed: str, *, has_drops: bool) -> list[tuple[str, str]]:
+    """The `@` and what stands behind it, unquoted, and dropped paths without an `@`, in order.
+
+    What no path can be is left out.
+    """
+    found = [(one.start(), "@", one[1] or _unescape(one[2])) for one in _MENTION.finditer(typed)]
+    drops = _DROP.finditer(typed) if has_drops else ()
+    found += [(one.start(), "", one[1] or one[2] or _unescape(one[3])) for one in drops]
+    return [(mark, name) for _, mark, name in sorted(found) if any(map(str.isalnum, name))]
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
 
 
 def _explain(failure: ToolFailure) -> str:
@@ -109,19 +212,21 @@ def _explain(failure: ToolFailure) -> str:
     return f"{failure.kind.value.lower()}: {line}" if line else failure.kind.value.lower()
 
 
-def _read(name: str, root: Root) -> str:
-    """The text of what is named, under a line that says what it is.
+def _read(name: str, root: Root) -> str | _Picture:
+    """The text of what is named, under a line that says what it is; or the picture.
 
     A sentence may end right behind the name. The first reading that is there counts; if none is,
     the failure is that of the name as it stands, or of lines that a file has not.
 
     Raises:
         ToolFailure: it is not there, or not to be read.
+        MediaError: it is a picture that no model takes as it is.
     """
     missing: ToolFailure | None = None
     for part in _list_readings(name):
         try:
-            return f"{part.label}\n{_read_part(part, root)}"
+            picture = _read_picture(part, root)
+            return picture or f"{part.label}\n{_read_part(part, root)}"
         except ToolFailure as failure:
             if failure.kind not in _ABSENT:
                 raise
@@ -140,6 +245,21 @@ def _list_readings(name: str) -> Iterator[_Part]:
             first = int(lines[2])
             last = int(lines[4]) if lines[4] else None if lines[3] else first
             yield _Part(lines[1], first, last)
+
+
+def _read_picture(part: _Part, root: Root) -> _Picture | None:
+    """The picture or document of this name; `None` if it is something else."""
+    if part.name.endswith("/") or (part.first, part.last) != (1, None):
+        return None
+    try:
+        fd = root.open_file(part.name)
+    except ToolFailure:
+        return None  # who reads it as text says why not
+    with as_failure(part.name), os.fdopen(fd, "rb") as file:
+        if not is_media(file.read(SNIFF_SIZE)):
+            return None
+        file.seek(0)
+        return _make_picture(part.name, file.read(PDF_SIZE_MAX + 1))
 
 
 def _read_part(part: _Part, root: Root) -> str:

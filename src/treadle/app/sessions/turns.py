@@ -18,6 +18,7 @@ from treadle.app.sessions.prompt_text import prepare_prompt
 from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.thread_work import WorkResult, resume_thread, work_on_thread
 from treadle.core.budget import TokenBudget
+from treadle.core.messages import Attachment
 from treadle.errors import UsageError
 from treadle.outputs import Notice, TurnFinished
 from treadle.runtime.session import Session
@@ -29,6 +30,7 @@ class TurnRequest(Struct, frozen=True):
     Without a `prompt` what was left unfinished is finished. `budget` and `max_steps` bound this
     turn. `is_private` is of a new thread, which then never leaves this machine. `piped` came with
     the prompt from another program: it is said behind it, and `@FILE` means nothing there.
+    `attachments` are shown with it; their bytes are kept already.
     """
 
     prompt: str | None
@@ -36,6 +38,7 @@ class TurnRequest(Struct, frozen=True):
     max_steps: int | None = None
     is_private: bool = False
     piped: str = ""
+    attachments: tuple[Attachment, ...] = ()
 
 
 def check_turn(setup: Setup, request: TurnRequest) -> None:
@@ -65,6 +68,7 @@ def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> OpenTh
         budget=request.budget,
         is_private=request.is_private,
         prompt=request.prompt,
+        attachments=request.attachments,
     )
 
 
@@ -101,7 +105,8 @@ async def prepare_request(setup: Setup, request: TurnRequest) -> TurnRequest:
     """The request with a prompt as it is said; see `prepare_prompt`. Raises as that."""
     assert request.prompt is not None
     said = await prepare_prompt(setup, request.prompt, request.piped)
-    return replace(request, prompt=said, piped="")
+    shown = (*request.attachments, *said.attachments)
+    return replace(request, prompt=said.text, piped="", attachments=shown)
 
 
 async def finish_turn(
@@ -120,7 +125,9 @@ async def finish_turn(
     if opened.questions:
         text = "the prompt is kept: it is delivered when the calls that wait are answered"
         on_notice(Notice(text))
-    return await opened.turn(await prepare_prompt(setup, request.prompt, request.piped))
+    request = await prepare_request(setup, request)
+    assert request.prompt is not None
+    return await opened.turn(request.prompt, request.attachments)
 
 
 def _check_not_empty(setup: Setup) -> None:
