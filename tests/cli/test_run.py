@@ -11,6 +11,7 @@ import pytest
 
 from cli.conftest import Run
 from treadle.app.sessions.approval_modes import MODES
+from treadle.app.sessions.sub_agents import KINDS
 from treadle.core.llm import ADVICE, LlmErrorKind
 from treadle.tools.builtin import builtin_tools
 
@@ -92,7 +93,7 @@ def test_without_auto_all_tools_are_offered_and_only_those_that_read_run(
     assert "a - b" in (repository / "calc.py").read_text()
     snapshot = next((tmp_path / "home" / "data" / "threads").glob("*.json"))
     offered = json.loads(snapshot.read_text())["config"]["tools"]
-    built_in = [tool.definition.name for tool in builtin_tools()]
+    built_in = [tool.definition.name for tool in builtin_tools()] + [one.name for one in KINDS]
     assert [tool["name"] for tool in offered] == built_in
 
 

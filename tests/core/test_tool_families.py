@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import treadle
+from treadle.app.sessions.sub_agents import KINDS
 from treadle.core.tool_families import OWN_NAMES, ToolKind, kind_of, names_of
 from treadle.tools.builtin import builtin_tools
 
@@ -62,6 +63,7 @@ def test_the_search_for_names_finds_what_it_is_for() -> None:
 
 
 def test_each_kind_is_a_built_in_tool() -> None:
-    assert {tool.definition.name for tool in builtin_tools()} == {*OWN_NAMES.values()}
+    built_in = {tool.definition.name for tool in builtin_tools()}
+    assert built_in | {kind.name for kind in KINDS} == {*OWN_NAMES.values()}
     assert {kind_of(name) for name in OWN_NAMES.values()} == {*ToolKind}
     assert kind_of("deploy") is None

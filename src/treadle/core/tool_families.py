@@ -27,6 +27,8 @@ class ToolKind(Enum):
     BACKGROUND = "looks after commands in the background"
     FETCH = "fetches a page"
     PLAN = "tells the plan"
+    EXPLORE = "has a sub-agent find something out"
+    DELEGATE = "hands a job to a sub-agent"
 
 
 OWN_NAMES: Final[Mapping[ToolKind, str]] = MappingProxyType(
@@ -40,6 +42,8 @@ OWN_NAMES: Final[Mapping[ToolKind, str]] = MappingProxyType(
         ToolKind.BACKGROUND: "background_command",
         ToolKind.FETCH: "web_fetch",
         ToolKind.PLAN: "plan",
+        ToolKind.EXPLORE: "explore",
+        ToolKind.DELEGATE: "delegate",
     }
 )
 """What we call them ourselves, which is what they are called where no family says otherwise."""

@@ -191,7 +191,7 @@ class Performer:
                 progress = replace(progress, message=self._redact(progress.message))
             self._journal.emit(outputs.ToolProgressed(call.id, progress))
 
-        delegated = self._sub_agents.delegate(call)
+        delegated = self._sub_agents.delegate(call, on_progress)
         if delegated is not None:
             outcome, usage = await delegated
             outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)

@@ -9,7 +9,7 @@ from treadle.core.budget import TokenBudget
 from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Outcome, ToolDefinition, ToolExecutionStatus
+from treadle.core.tools import Outcome, ToolDefinition, ToolExecutionStatus, ToolProgress
 from treadle.runtime.approvals import Approvals
 from treadle.runtime.subagents import (
     ChildEngine,
@@ -56,7 +56,9 @@ class SubAgentCalls:
         """What those have used that are at work."""
         return sum((child.total_usage for _, child in self._list_open_children()), Usage())
 
-    def delegate(self, call: ToolCall) -> Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None:
+    def delegate(
+        self, call: ToolCall, progress: Callable[[ToolProgress], None]
+    ) -> Coroutine[Any, Any, tuple[Outcome, Usage | None]] | None:
         """Work on a call that ends with its outcome and usage; `None` if it is no sub-agent's."""
         agent = self._agents.get(call.tool_name)
         if agent is None:
@@ -70,6 +72,8 @@ class SubAgentCalls:
             self._share_budget(),
             ask,
             fold.is_private,
+            fold.machine.config,
+            progress,
         )
         return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
 

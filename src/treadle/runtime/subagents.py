@@ -16,6 +16,7 @@ from msgspec import Struct
 from treadle.answers import Verdict
 from treadle.core.approval import Question, Rejected
 from treadle.core.budget import TokenBudget
+from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
@@ -26,6 +27,7 @@ from treadle.core.tools import (
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
+    ToolProgress,
 )
 from treadle.errors import TreadleError
 from treadle.outputs import TurnFinished, TurnOutcome
@@ -64,7 +66,10 @@ class ChildEngine(Protocol):
 
 
 class ParentCall(Struct, frozen=True):
-    """What a sub-agent has from the call it works for. It is private if the thread of that is."""
+    """What a sub-agent has from the call it works for. It is private if the thread of that is.
+
+    `config` is the configuration that holds there now; `progress` takes what is told of the call.
+    """
 
     thread: str
     call: str
@@ -72,25 +77,27 @@ class ParentCall(Struct, frozen=True):
     budget: TokenBudget | None
     approve: Callable[[Question], Awaitable[Verdict]]
     is_private: bool = False
+    config: AgentConfig = AgentConfig()
+    progress: Callable[[ToolProgress], None] = lambda _: None
 
 
 class SubAgent(Struct, frozen=True):
     """A tool whose calls are worked on by agents.
 
     `begin` makes the engine of a new thread for a task, `reopen` that of one that is there.
+    `effect` is that of a call: a sub-agent that only reads changes nothing.
     """
 
     name: str
     description: str
     begin: Callable[[str, ParentCall], ChildEngine]
     reopen: Callable[[str, ParentCall], ChildEngine]
+    effect: EffectClass = EffectClass.IDEMPOTENT
 
     @property
     def definition(self) -> ToolDefinition:
         """The tool as the parent's model is told of it."""
-        return ToolDefinition(
-            self.name, self.description, _SCHEMA, EffectClass.IDEMPOTENT, RiskLevel.LOW
-        )
+        return ToolDefinition(self.name, self.description, _SCHEMA, self.effect, RiskLevel.LOW)
 
 
 async def reject_unattended(_: Question) -> Verdict:

@@ -37,7 +37,7 @@ HASH_LENGTH: Final = 7
 NAME_COUNT_MAX: Final = 3
 """File names told in a note, for each reason."""
 
-UNNAMED_TOOLS: Final = names_of(ToolKind.RUN)
+UNNAMED_TOOLS: Final = names_of(ToolKind.RUN, ToolKind.DELEGATE)
 """The built-in tools that change files without naming them."""
 
 

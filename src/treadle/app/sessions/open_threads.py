@@ -16,6 +16,7 @@ from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
 from treadle.core.messages import Attachment
 from treadle.core.task.events import AgentConfig, TaskGiven
+from treadle.core.tool_families import ToolKind, names_of
 from treadle.errors import UsageError
 from treadle.exchange.record_text import describe_record
 from treadle.outputs import Output
@@ -25,7 +26,6 @@ from treadle.runtime.session import SessionOptions, make_first_input
 from treadle.store.local_store import utc_now
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
-from treadle.tools.builtin import builtin_tools
 
 OpenThread: TypeAlias = Session | AgentEngine
 OnOutput: TypeAlias = Callable[[Output], None]
@@ -163,7 +163,7 @@ def begin_task(
 def _make_configuration(parts: DriverParts, config: RequestSettings) -> Configured:
     """What the driver would record before the first request: so it need not."""
     config = config.with_limits(parts.provider.traits(config.model_name).context_tokens_max)
-    config = replace(config, tools=tuple(parts.tools.definitions()))
+    config = replace(config, tools=parts.definitions)
     return Configured(config, parts.provider.name)
 
 
@@ -213,7 +213,7 @@ def refuse_foreign_tools(setup: Setup) -> None:
         UsageError: the thread of the setup needs tools that only the program has which began it.
     """
     assert setup.thread is not None
-    machine, ours = setup.thread.machine, {tool.definition.name for tool in builtin_tools()}
+    machine, ours = setup.thread.machine, names_of(*ToolKind)
     if setup.is_task and not setup.thread.is_idle:
         needed = {tool.name for tool in machine.config.tools}
     else:

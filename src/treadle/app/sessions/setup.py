@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +16,11 @@ from treadle.app.sessions.approval_modes import Approval, find_recorded_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host, PersonCallbacks
-from treadle.app.sessions.offered_tools import choose_tools
+from treadle.app.sessions.offered_tools import FILE_WRITERS, choose_tools
 from treadle.app.sessions.prompt_files import list_prompts, list_skill_folders
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.situation import SituationObserver
+from treadle.app.sessions.sub_agents import TASK_TYPE, SubAgentParts, make_sub_agents
 from treadle.app.sessions.system_prompt import make_system_prompt
 from treadle.app.sessions.tool_hooks import HookedTools
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
@@ -26,6 +28,8 @@ from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Set
 from treadle.core.config import AgentConfig, choose_model
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
+from treadle.core.tool_families import ToolKind, names_of
+from treadle.core.tools import ToolDefinition
 from treadle.errors import UsageError
 from treadle.outputs import Output
 from treadle.risk.commits import UncommittedFile
@@ -33,6 +37,7 @@ from treadle.runtime.commit_message import Composer
 from treadle.runtime.defaults import collect_user_secrets
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, Tools
+from treadle.runtime.subagents import SubAgent
 from treadle.runtime.titles import Titler
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Level, Network, Policy
@@ -53,6 +58,8 @@ NO_SEARCH_NOTICE: Final = (
     "web_search is set, but {model} cannot be asked to search the web: its provider has no search "
     "of its own, or is spoken to in a language without one"
 )
+PLANS: Final = names_of(ToolKind.PLAN)
+"""What tells people a plan: that of the agent alone."""
 READ_ONLY_NOTICE: Final = (
     "sandbox read-only: the agent can run commands, which leave nothing, but not change files"
 )
@@ -95,6 +102,12 @@ class DriverParts(Struct, frozen=True):
     hides: Callable[[str | Path], bool]
     sandbox: Sandbox
     situation: SituationObserver
+    sub_agents: tuple[SubAgent, ...]
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the model is told of its tools."""
+        return (*self.tools.definitions(), *(one.definition for one in self.sub_agents))
 
     def make_options(
         self, thread_id: str, people: PersonCallbacks | None, on_output: Callable[[Output], None]
@@ -117,6 +130,7 @@ class DriverParts(Struct, frozen=True):
             on_output=on_output,
             live=LiveAnswerWriter(self.places, thread_id),
             hook_usage=self.hook_usage,
+            sub_agents=self.sub_agents,
         )
 
 
@@ -177,17 +191,17 @@ class Setup(Struct, frozen=True):
             hides=hides,
             confined=make_hook_runner(sandbox),
         )
-        tools = self.make_tools(folder, sandbox, make_others_check(workspace))
+        make_tools = partial(self.make_tools, folder, sandbox, make_others_check(workspace))
         if sandbox.only_reads and not approval.only_reads:
             self.notices.append(READ_ONLY_NOTICE)
         if approval.notice:
             self.notices.append(approval.notice)
-        is_hooked = self.hooks.has("before_tool", "after_tool")
         return DriverParts(
             folder=folder,
             config=config,
             provider=provider,
-            tools=HookedTools(tools, self.hooks) if is_hooked else tools,
+            tools=self.add_hooks(make_tools()),
+            sub_agents=_make_sub_agents(self, folder, config, redactor, make_tools),
             workspace=workspace,
             redactor=redactor,
             hook_usage=_report_no_usage if composer is None else composer.take_usage,
@@ -205,6 +219,11 @@ class Setup(Struct, frozen=True):
             sandbox=sandbox,
             situation=self.observer(folder, sandbox),
         )
+
+    def add_hooks(self, tools: Registry) -> Tools:
+        """The tools, with the person's hooks around their calls."""
+        is_hooked = self.hooks.has("before_tool", "after_tool")
+        return HookedTools(tools, self.hooks) if is_hooked else tools
 
     def make_sandbox(self, folder: str) -> Sandbox:
         """What holds the commands of this run: what was chosen for it, else what is set."""
@@ -226,8 +245,9 @@ class Setup(Struct, frozen=True):
         folder: str,
         sandbox: Sandbox,
         others_files: Callable[[], Sequence[UncommittedFile]] = tuple,
+        left_out: Collection[str] = (),
     ) -> Registry:
-        """The tools of the thread, for calls in this folder."""
+        """The tools of the thread, for calls in this folder, but for those of these names."""
         chosen = choose_tools(
             self._select_tools(),
             sandbox.policy.level,
@@ -235,7 +255,7 @@ class Setup(Struct, frozen=True):
             has_network=self._wanted_network != "off",
         )
         return Registry(
-            chosen.tools,
+            [tool for tool in chosen.tools if tool.definition.name not in left_out],
             workspace=folder,
             sandbox=sandbox,
             others_files=others_files,
@@ -362,6 +382,34 @@ class Setup(Struct, frozen=True):
                 hint=_make_folder_hint(self.folder, self.thread),
             )
         return recorded
+
+
+def _make_sub_agents(
+    setup: Setup,
+    folder: str,
+    config: AgentConfig,
+    redactor: Redactor,
+    make_tools: Callable[[frozenset[str]], Registry],
+) -> tuple[SubAgent, ...]:
+    """Who can be handed a job. A task keeps the tools it was begun with."""
+    wanted = setup.loaded.settings.models.get(TASK_TYPE)
+    is_own = bool(wanted) and not is_played(config.model_name)
+    made = make_sub_agents(
+        SubAgentParts(
+            setup.store,
+            folder,
+            config.system_prompt,
+            setup.models.resolve_name(wanted) if is_own else "",
+            setup.models.open,
+            setup.add_hooks(make_tools(PLANS | FILE_WRITERS)),
+            setup.add_hooks(make_tools(PLANS)),
+            redactor,
+        )
+    )
+    if setup.thread is None or not setup.is_task:
+        return made
+    offered = {one.name for one in setup.thread.machine.config.tools}
+    return tuple(one for one in made if one.name in offered)
 
 
 def make_policy(settings: Settings, places: Places) -> Policy:

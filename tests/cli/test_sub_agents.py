@@ -1,0 +1,172 @@
+"""Jobs that a model hands to sub-agents, in real processes: `explore` reads, `delegate` works."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Run
+from treadle.app.sessions.sub_agents import SubAgentParts, make_sub_agents
+from treadle.core.config import AgentConfig
+from treadle.models.scripted.provider import ScriptedModel
+from treadle.runtime.engine import AgentEngine
+from treadle.runtime.ports import Provider
+from treadle.runtime.subagents import ParentCall, reject_unattended
+from treadle.secrets.redaction import Redactor
+from treadle.store.local_store import LocalStore
+from treadle.store.paths import Places
+from treadle.tools.builtin import builtin_tools
+from treadle.tools.registry import Registry
+
+Script = Callable[[str], str]
+
+JOBS = r"""
+[[replies]]
+when = { user = "^split", step = 0 }
+text = "I hand it on."
+calls = [
+    { id = "e1", tool = "explore", arguments = { task = "look: what does calc.py do?" } },
+    { id = "e2", tool = "explore", arguments = { task = "try: change a file" } },
+    { id = "d1", tool = "delegate", arguments = { task = "mend: calc.py" } },
+]
+
+[[replies]]
+when = { user = "^look", step = 0 }
+calls = [{ tool = "read_file", arguments = { path = "calc.py" } }]
+
+[[replies]]
+when = { user = "^look" }
+text = "It subtracts, in line 2."
+
+[[replies]]
+when = { user = "^try", step = 0 }
+calls = [
+    { tool = "bash", arguments = { command = "touch made", access = "write" } },
+    { tool = "edit_file", arguments = { path = "calc.py", edits = [] } },
+]
+
+[[replies]]
+when = { user = "^try" }
+text = "Nothing can be changed."
+
+[[replies]]
+when = { user = "^mend", step = 0 }
+[[replies.calls]]
+tool = "edit_file"
+arguments = { path = "calc.py", edits = [{ old_str = "a - b", new_str = "a + b" }] }
+
+[[replies]]
+when = { user = "^mend" }
+text = "It adds now."
+
+[[replies]]
+when.system = "commit message"
+text = "fix: add"
+
+[[replies]]
+when.user = "^split"
+text = "All is done."
+"""
+
+
+def read_journals(tmp_path: Path) -> list[list[dict[str, Any]]]:
+    """The events of each thread, the oldest thread first."""
+    found = sorted((tmp_path / "home/data/threads").glob("*.jsonl"))
+    return [[json.loads(line)["event"] for line in path.read_text().splitlines()] for path in found]
+
+
+def of_type(events: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
+    return (event for event in events if event["type"] == kind)
+
+
+def results(events: list[dict[str, Any]]) -> dict[str, str]:
+    return {one["call_id"]: json.dumps(one["outcome"]) for one in of_type(events, "tool_completed")}
+
+
+@pytest.mark.parametrize("mode", ["auto", "plan"])
+def test_several_work_side_by_side_each_in_a_thread_of_its_own(
+    treadle: Run, script: Script, repository: Path, tmp_path: Path, mode: str
+) -> None:
+    done = treadle("-p", "split it", "-m", script(JOBS), "--approval-mode", mode)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "All is done.\n"
+    parent, *children = read_journals(tmp_path)
+    answers = results(parent)
+    assert "It subtracts, in line 2." in answers["e1"]
+    assert "Nothing can be changed." in answers["e2"]
+    assert [child[0]["parent"] for child in children] == [parent[0]["thread"]] * len(children)
+    tried = next(one for one in children if "touch made" in json.dumps(one))
+    refused = list(results(tried).values())
+    assert len(refused) == 2
+    assert all('"error"' in one for one in refused), refused
+    assert not (repository / "made").exists()
+    text = (repository / "calc.py").read_text()
+    if mode == "plan":
+        assert len(children) == 2
+        assert "a - b" in text
+        assert "not in plan mode" in answers["d1"]
+        return
+    assert len(children) == 3
+    assert "It adds now." in answers["d1"]
+    assert "a + b" in text
+    log = ["git", "-C", str(repository), "log", "--format=%s", "--", "calc.py"]
+    assert subprocess.check_output(log, text=True).splitlines() == ["fix: add", "feat: add"]
+    names = [
+        [tool["name"] for tool in next(of_type(c, "configured"))["config"]["tools"]]
+        for c in children
+    ]
+    assert not any({"plan", "explore", "delegate"} & {*one} for one in names)
+    assert sorted("edit_file" in one for one in names) == [False, False, True]
+
+
+def test_what_they_used_counts_as_the_agents(treadle: Run, script: Script, tmp_path: Path) -> None:
+    done = treadle(
+        "-p",
+        "split it",
+        "-m",
+        script(JOBS),
+        "--output-format",
+        "json",
+        "--approval-mode",
+        "auto",
+        "--no-commit",
+    )
+    used = json.loads(done.stdout)["usage"]["input_tokens"]
+    _, *children = read_journals(tmp_path)
+    own = [
+        one["usage"]["input_tokens"]
+        for one in of_type(read_journals(tmp_path)[0], "tool_completed")
+    ]
+    assert len(children) == len(own) == 3
+    assert used > sum(own) > 0
+
+
+async def test_a_model_of_their_own_answers_them_and_else_that_of_the_agent(
+    tmp_path: Path,
+) -> None:
+    store = LocalStore(Places(tmp_path / "data", tmp_path / "state", tmp_path / "config"))
+    registry = Registry(builtin_tools(), workspace=tmp_path)
+    for chosen, wanted in (("", "agent-1"), ("small-1", "small-1")):
+        opened: list[str] = []
+
+        def open_provider(name: str, opened: list[str] = opened) -> Provider:
+            opened.append(name)
+            return ScriptedModel.of("done")
+
+        parts = SubAgentParts(
+            store, str(tmp_path), "", chosen, open_provider, registry, registry, Redactor({})
+        )
+        origin = ParentCall(
+            "T-parent", "c1", 1, None, reject_unattended, True, AgentConfig(model_name="agent-1")
+        )
+        child = make_sub_agents(parts)[0].begin("look", origin)
+        assert isinstance(child, AgentEngine)
+        assert {*opened} == {wanted}
+        assert child.driver.model_name == wanted
+        assert store.load(child.thread_id).fold.is_private
+        await child.close()
