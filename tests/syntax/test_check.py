@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
-import pytest
-
 from case_tables import for_every_row
 from treadle.syntax.check import (
     ALL_SIZE_MAX,
@@ -118,9 +114,6 @@ def test_what_is_too_large_is_not_looked_at() -> None:
     assert find_faults([]) == []
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("tree_sitter_javascript") is None, reason="no grammar is installed"
-)
 def test_with_a_grammar_other_languages_are_checked() -> None:
     whole, broken = find_faults(
         [Source("a.js", b"let a = (1);\n"), Source("b.js", b"let a = 1;\nif (a {\n")]
