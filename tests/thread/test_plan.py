@@ -18,6 +18,7 @@ from treadle.thread.plan import (
     AgentPlan,
     PlanStep,
     StepStatus,
+    append_forgotten_plan,
     find_plan,
     find_proposed_plan,
     read_plan_call,
@@ -143,3 +144,27 @@ def test_a_plan_in_a_few_words(told: AgentPlan, words: str) -> None:
 @given(st.text())
 def test_no_text_of_arguments_raises(arguments: str) -> None:
     read_plan_call(plan_call(arguments))
+
+
+def test_a_summary_keeps_the_plan_that_it_stands_for_unless_one_was_told_since() -> None:
+    def told(*steps: tuple[str, StepStatus]) -> tuple[Message, Message]:
+        call = plan_call(plan(*steps))
+        asked = Message("assistant", "", tool_calls=(call,))
+        return asked, Message("tool", "seen", tool_call_id=call.id)
+
+    early = told(("read", DONE), ("mend it", DOING))
+    talk = Conversation([Message.user("go"), *early, Message("assistant", "on")])
+    kept = "so far\n\nThe plan, as it was told last:\n- done: read\n- in_progress: mend it"
+    over = talk.extend(told(("mend", DONE)))
+    wanted = {
+        "told before the cut": (talk, 3, kept),
+        "told behind it": (talk, 1, "so far"),
+        "told anew since": (talk.extend(told(("mend", PENDING))), 3, "so far"),
+        "all done": (over, len(over), "so far"),
+        "none": (Conversation([Message.user("go")]), 1, "so far"),
+    }
+    found = {
+        name: append_forgotten_plan(messages, through, "so far")
+        for name, (messages, through, _) in wanted.items()
+    }
+    assert found == {name: text for name, (_, _, text) in wanted.items()}

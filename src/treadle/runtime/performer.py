@@ -53,6 +53,7 @@ from treadle.runtime.stream_redaction import AnswerStreamRedactor
 from treadle.runtime.sub_agent_calls import SubAgentCalls
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.facts import GitObserved
+from treadle.thread.plan import append_forgotten_plan
 from treadle.thread.undelivered_input import describe_end
 
 
@@ -179,6 +180,7 @@ class Performer:
             error = LlmError(LlmErrorKind.INVALID_RESPONSE, why, usage=used)
             return CompactionFailed(error, at)
         model = action.request.model
+        text = append_forgotten_plan(self._journal.fold.conversation, action.through, text)
         return Compacted(action.through, text, at, used, model, action.words)
 
     async def run_call(self, call: ToolCall) -> DurableEvent:

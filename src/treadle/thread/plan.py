@@ -115,6 +115,19 @@ def find_plan(messages: Sequence[Message], *, in_last_turn: bool = False) -> Age
     return None
 
 
+def append_forgotten_plan(conversation: Conversation, through: int, summary: str) -> str:
+    """A summary of the first `through` messages, with the plan that was told in them.
+
+    The steps are the model's own, word for word: no summary has to be trusted to keep them. One
+    that was told since stands in what is shown, and what is all done is not needed any more.
+    """
+    plan = find_plan(conversation)
+    if plan is None or plan.is_done or find_plan(conversation[through:]) is not None:
+        return summary
+    steps = "".join(f"\n- {one.status.value}: {one.step}" for one in plan.steps)
+    return f"{summary}\n\nThe plan, as it was told last:{steps}"
+
+
 def find_proposed_plan(conversation: Conversation) -> AgentPlan | None:
     """The plan with which an agent has ended a turn; `None` without one, or if it is all done.
 
