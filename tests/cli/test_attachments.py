@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cli.conftest import Run
 from cli.teams import Machine, Team
-from media_samples import PDF, png
+from media_samples import ANIMATED_GIF, PDF, png
 from models.loopback import Loopback, stream
 from models.speakers import anthropic
 
@@ -107,3 +108,34 @@ def test_a_model_sees_them_or_is_told_and_so_is_the_person(
         "[Not shown, this model does not see pictures: shot.png" in blind[0]["content"][0]["text"]
     )
     assert "the model is not shown shot.png: this model does not see pictures" in told
+
+
+def test_a_picture_that_the_agent_reads_is_shown_to_it(
+    treadle: Run, repository: Path, tmp_path: Path
+) -> None:
+    (repository / "shot.png").write_bytes(png())
+    (repository / "loop.gif").write_bytes(ANIMATED_GIF)
+    config = tmp_path / "home/config/config.toml"
+    config.parent.mkdir(parents=True)
+    calls = (("a", "read_file", {"path": "shot.png"}), ("b", "read_file", {"path": "loop.gif"}))
+
+    async def ask() -> tuple[Any, str]:
+        asked, answered = stream(anthropic(calls=calls)), stream(anthropic("A loom."))
+        async with Loopback(asked, answered) as server:
+            config.write_text(SEEING.format(url=server.url, sees="true"))
+            done = await asyncio.to_thread(treadle, "-p", "look", "-m", "near:loom")
+        assert (done.returncode, done.stdout) == (0, "A loom.\n"), done.stderr
+        return json.loads(server.requests[1].body)["messages"], done.stderr
+
+    sent, _ = asyncio.run(ask())
+    first, second = sent[2]["content"]
+    assert [part["type"] for part in first["content"]] == ["text", "image"]
+    assert b64decode(first["content"][1]["source"]["data"]) == png()
+    assert second["content"] == (
+        "[not shown: the GIF is animated, and models see one picture; save one frame as PNG]"
+    )
+    (line,) = json.loads(treadle("list", "--json").stdout)
+    assert shown(treadle, line["id"]) == [[], [], ["shot.png"], [], []]
+    assert treadle("verify").returncode == 0
+    journal = next((tmp_path / "home/data/threads").glob("*.jsonl")).read_text()
+    assert "contents" not in journal, "bytes stand beside it"

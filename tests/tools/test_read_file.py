@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from case_tables import for_every_row
-from treadle.core.tools import ToolErrorKind
+from media_samples import PDF, attachment, png
+from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.tools.read_file import OUTPUT_SIZE_MAX, PIECE_SIZE, SNIFF_SIZE
 
 
@@ -106,3 +107,20 @@ async def test_a_huge_file_is_read_no_further_than_needed(succeed: Any, folder: 
         file.truncate(1 << 40)
     shown = await succeed("read_file", path="f", end_line=1)
     assert shown == "start\n[the file goes on after line 1]"
+
+
+async def test_a_picture_is_shown_and_one_that_no_model_takes_is_explained(
+    call: Any, folder: Path
+) -> None:
+    for name, data, said in (
+        ("shot.png", png(), f"[image/png, 3x2 pixels, {len(png())} bytes: shown with this result]"),
+        ("paper", PDF, f"[application/pdf, {len(PDF)} bytes: shown with this result]"),
+        ("cut.png", png()[:-3], "[not shown: the PNG is damaged or cut; save it again]"),
+    ):
+        (folder / name).write_bytes(data)
+        outcome = await call("read_file", path=name)
+        assert isinstance(outcome, ToolExecutionOutcome.Success)
+        assert outcome.output == said
+        shown = () if "not shown" in said else (attachment(data, name),)
+        assert outcome.attachments == shown
+        assert outcome.contents == {one.blob.sha256: data for one in shown}

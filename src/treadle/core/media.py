@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Final, Literal
 
 from msgspec import Struct
+
+from treadle.core.messages import Attachment, BlobRef
 
 IMAGE_SIZE_MAX: Final = 3_932_160
 """Bytes of a picture: 5 MiB as base64, which is what Anthropic takes of one; others take more."""
@@ -52,6 +55,12 @@ def identify_media(data: bytes) -> Media | None:
     if name := _find_odd_kind(data):
         raise MediaError(f"no model reads {name}; make a PNG or a JPEG of it")
     return None
+
+
+def make_attachment(media: Media, name: str, data: bytes) -> Attachment:
+    """What a message carries for bytes of which it is known what they are."""
+    ref = BlobRef(sha256(data).hexdigest(), len(data))
+    return Attachment(media.kind, media.media_type, name, ref, media.width, media.height)
 
 
 def is_media(beginning: bytes) -> bool:

@@ -143,8 +143,8 @@ class ToolExecutionOutcome:
 
     `blob` is the whole of an output of which the message keeps beginning and end; `None` if the
     message has all of it, or if it could not be kept. `attachments` are what the model is shown
-    besides the text. `seen` are the files of which the model has
-    heard by this call how they are now.
+    besides the text; `contents` has their bytes until these are kept, and is never recorded. `seen`
+    are the files of which the model has heard by this call how they are now.
     """
 
     class Success(Struct, frozen=True, tag="success", tag_field="type", omit_defaults=True):
@@ -162,6 +162,7 @@ class ToolExecutionOutcome:
         seen: tuple[SeenFile, ...] = ()
         background: str = ""
         attachments: tuple[Attachment, ...] = ()
+        contents: dict[str, bytes] = {}
 
     class Error(Struct, frozen=True, tag="error", tag_field="type", omit_defaults=True):
         """A failure; never an exception."""

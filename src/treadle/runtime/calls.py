@@ -258,7 +258,7 @@ def prepare_outcome(
             seen = tuple(replace(one, first_line=0, last_line=0) for one in seen)
         if text != outcome.output:  # nothing is kept by which a short secret could be guessed
             seen = tuple(replace(one, lines="") for one in seen)
-        return replace(outcome, call_id=call_id, output=output, blob=blob, seen=seen)
+        return replace(outcome, call_id=call_id, output=output, blob=blob, seen=seen, contents={})
     error = outcome.error
     error = ToolError(
         error.kind,

@@ -22,12 +22,19 @@ from treadle.core.events import (
     ToolProgressEvent,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
-from treadle.core.messages import ToolCall
+from treadle.core.messages import Attachment, ToolCall, describe_left_out
 from treadle.core.repeated_calls import add_repeat_note, append_note
 from treadle.core.sightings import Sightings
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
-from treadle.core.tools import Access, CompletedToolInfo, EffectClass, ToolProgress
+from treadle.core.tools import (
+    Access,
+    CompletedToolInfo,
+    EffectClass,
+    Outcome,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
 from treadle.errors import StoreError
 from treadle.runtime.attachment_contents import AttachmentContents
 from treadle.runtime.background_calls import BackgroundCalls
@@ -223,6 +230,7 @@ class Performer:
             )
         else:
             outcome = refused
+        outcome = self._keep_shown(outcome)
         outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
         outcome = add_repeat_note(self._journal.machine.conversation, call, outcome)
         ends = self._background.take_ends()
@@ -236,6 +244,25 @@ class Performer:
         fold = self._journal.fold
         round_ids = frozenset(call.id for call, _ in self._journal.machine.round)
         return Sightings(fold.sightings, fold.conversation, round_ids)
+
+    def _keep_shown(self, outcome: Outcome) -> Outcome:
+        """The outcome with the attachments whose bytes are kept now, before a record names them."""
+        if not isinstance(outcome, ToolExecutionOutcome.Success) or not outcome.attachments:
+            return outcome
+        kept: list[Attachment] = []
+        lost: list[Attachment] = []
+        for one in outcome.attachments:
+            try:
+                data = outcome.contents.get(one.blob.sha256, b"")
+                is_same = self._journal.writer.keep(data) == one.blob
+            except StoreError as error:
+                is_same = False
+                self._journal.emit(outputs.Notice(f"{one.name} was not kept: {error.message}"))
+            (kept if is_same else lost).append(one)
+        if lost:
+            line = describe_left_out(lost, "it could not be kept")
+            outcome = replace(outcome, output=f"{outcome.output}\n{line}")
+        return replace(outcome, attachments=tuple(kept))
 
     def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
         """Keep a long output whole, before anything is recorded that names it.

@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
 
+from treadle.core.media import MediaError, identify_media, is_media
 from treadle.core.tools import EffectClass, RiskLevel, SeenFile, ToolErrorKind
 from treadle.tool_failure import ToolFailure
 from treadle.tools.files import read_unless_large
@@ -16,7 +17,7 @@ from treadle.tools.known_files import find_repetition
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.near_names import with_near_names
 from treadle.tools.paths import as_failure
-from treadle.tools.registry import ToolContext, ToolReturn, tool
+from treadle.tools.registry import ShownFile, ToolContext, ToolReturn, tool
 
 OUTPUT_SIZE_MAX: Final = 30_000
 """Bytes of a file in one answer; below the 32 KiB above which a thread stores output apart."""
@@ -43,6 +44,8 @@ def read_file(
 ) -> ToolReturn:
     """Read a text file, or some lines of it, or the whole of a result that was cut.
 
+    A picture or a PDF document is shown as it is, to models that see.
+
     A long answer is cut and says at which line to read on. Remarks stand in square brackets on a
     line of their own at the end.
 
@@ -60,6 +63,9 @@ def read_file(
         os.fdopen(root.open_file(path), "rb") as file,
     ):
         digest, data = read_unless_large(file.fileno())
+        if data is not None and is_media(data):
+            name = root.name_of(path)
+            return _show_media(name, data, SeenFile(name, digest, lines=digest_lines(data)))
         # What is shown and what is then known of the file are the same bytes.
         page = _show(file if data is None else BufferedReader(BytesIO(data)), start_line, end_line)
         if page is None:
@@ -74,6 +80,18 @@ def read_file(
         f"({page.first_line}-{page.last_line}); ask once more to have them again]"
     )
     return ToolReturn(text, seen=(SeenFile(name, digest, lines=lines),))
+
+
+def _show_media(name: str, data: bytes, seen: SeenFile) -> ToolReturn:
+    """A picture or a document; why it is not shown, if no model takes it as it is."""
+    try:
+        media = identify_media(data)
+    except MediaError as error:
+        return ToolReturn(f"[not shown: {error}]", seen=(seen,))
+    assert media is not None
+    pixels = f", {media.width}x{media.height} pixels" if media.width else ""
+    text = f"[{media.media_type}{pixels}, {len(data)} bytes: shown with this result]"
+    return ToolReturn(text, seen=(seen,), shown=(ShownFile(name, data),))
 
 
 def _show(file: BufferedReader, start_line: int, end_line: int | None) -> _Page | None:

@@ -34,7 +34,6 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -45,7 +44,6 @@ from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     EffectClass,
     Outcome,
-    RewrittenFile,
     RiskLevel,
     SeenFile,
     ToolDefinition,
@@ -64,6 +62,9 @@ from treadle.tool_failure import ToolFailure
 from treadle.tools.background import BackgroundCommands
 from treadle.tools.paths import Root
 from treadle.tools.signature import Signature
+from treadle.tools.tool_return import ShownFile as ShownFile
+from treadle.tools.tool_return import ToolReturn as ToolReturn
+from treadle.tools.tool_return import clean_names, clean_text, make_success
 
 GRACE_S: Final = 5.0
 """So long a cancelled call in a thread may take to end; then it is left behind. A file tool needs
@@ -152,22 +153,6 @@ class ToolContext(Struct, frozen=True):
     def is_in_scratch(self) -> bool:
         """Whether the scratch folder is the workspace of this call."""
         return self.root is not None and str(self.root.path) == self.scratch
-
-
-class ToolReturn(Struct, frozen=True):
-    """What a tool returns that reads or writes files.
-
-    `output` is what the model reads; `changed` names the files written, relative to the workspace.
-    `rewritten` says what they held before and after, of files that a `Scope` names. `seen` are the
-    files of which the model now knows how they are. `background` is the command that goes on, if
-    the call has begun one.
-    """
-
-    output: str
-    changed: tuple[str, ...] = ()
-    rewritten: tuple[RewrittenFile, ...] = ()
-    seen: tuple[SeenFile, ...] = ()
-    background: str = ""
 
 
 class Tool(Generic[P, R]):
@@ -393,10 +378,10 @@ class Registry:
         seen: tuple[SeenFile, ...] = ()
         try:
             context = self._make_context(key, progress, sightings, call.id, background)
-            return _success(call, await self._run(call, context))
+            return make_success(call, await self._run(call, context))
         except ToolFailure as failure:
-            error = ToolError(failure.kind, _clean(failure.message), _clean(failure.output))
-            seen = _clean_names(failure.seen)
+            error = ToolError(failure.kind, clean_text(failure.message), clean_text(failure.output))
+            seen = clean_names(failure.seen)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -404,7 +389,7 @@ class Registry:
             error = ToolError(ToolErrorKind.CANCELLED, "the tool gave up by itself")
         except (Exception, SystemExit) as broken:  # noqa: BLE001  a tool's bug is data
             message = f"{type(broken).__name__}: {broken}"[:MESSAGE_SIZE_MAX]
-            error = ToolError(ToolErrorKind.INTERNAL, _clean(message))
+            error = ToolError(ToolErrorKind.INTERNAL, clean_text(message))
         return ToolExecutionOutcome.Error(call.id, error, seen=seen)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> Any:
@@ -471,29 +456,3 @@ async def _run_in_thread(tool: AnyTool, context: ToolContext, arguments: dict[st
     if error is not None:
         raise error
     return value
-
-
-def _success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
-    if isinstance(value, ToolReturn):
-        changed = tuple(_clean(name) for name in value.changed)
-        rewritten = tuple(replace(one, name=_clean(one.name)) for one in value.rewritten)
-        output, seen = _clean(value.output), _clean_names(value.seen)
-        return ToolExecutionOutcome.Success(
-            call.id,
-            output,
-            changed,
-            rewritten=rewritten,
-            seen=seen,
-            background=_clean(value.background),
-        )
-    output = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return ToolExecutionOutcome.Success(call.id, _clean(output))
-
-
-def _clean_names(seen: Iterable[SeenFile]) -> tuple[SeenFile, ...]:
-    return tuple(replace(one, name=_clean(one.name)) for one in seen)
-
-
-def _clean(text: str) -> str:
-    """The text with lone surrogates replaced: no UTF-8 file takes them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from treadle import helper_programs
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
-from treadle.core.tools import Outcome
+from treadle.core.tools import Outcome, ToolExecutionOutcome
 from treadle.errors import AgentError
 from treadle.outputs import TurnFinished
 from treadle.process.program import TerminationScope, run_bounded
@@ -74,6 +75,8 @@ class Hooks:
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> str:
         """What the model is to read behind the result; empty if nothing."""
+        if isinstance(outcome, ToolExecutionOutcome.Success):
+            outcome = replace(outcome, contents={})  # a hook reads what was said, not megabytes
         result = to_builtins(outcome)
         return await self._run_hooks(
             "after_tool", call.tool_name, call=_describe_call(call), result=result

@@ -18,15 +18,20 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from msgspec import Struct
 
-from treadle.core.media import PDF_SIZE_MAX, MediaError, identify_media, is_media
-from treadle.core.messages import Attachment, BlobRef, describe_attachment
+from treadle.core.media import (
+    PDF_SIZE_MAX,
+    MediaError,
+    identify_media,
+    is_media,
+    make_attachment,
+)
+from treadle.core.messages import Attachment, describe_attachment
 from treadle.core.tools import ToolErrorKind
 from treadle.thread.typed_words import MENTIONS_HEAD
 from treadle.tool_failure import ToolFailure
@@ -186,9 +191,7 @@ def _make_picture(name: str, data: bytes) -> _Picture:
     media = identify_media(data)
     if media is None:
         raise ToolFailure(ToolErrorKind.FAILED, f"{name} is no picture any more")
-    ref = BlobRef(sha256(data).hexdigest(), len(data))
-    attachment = Attachment(media.kind, media.media_type, name, ref, media.width, media.height)
-    return _Picture(attachment, data)
+    return _Picture(make_attachment(media, name, data), data)
 
 
 def _list_names(typed: str, *, has_drops: bool) -> list[tuple[str, str]]:
