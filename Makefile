@@ -31,6 +31,7 @@ fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/treadle graph --machine task > docs/task-machine.mmd
 	$(BIN)/python tests/cli/commands_page.py > docs/commands.md
 	$(BIN)/python tests/tools/definitions.py > tests/tools/builtin_tools.json
+	PYTHONPATH=tests $(BIN)/python tests/app/request_snapshots.py
 
 pictures: $(VENV)/.dev  ## take the pictures of the docs anew, from real sessions
 	$(BIN)/python tests/terminal/pictures.py

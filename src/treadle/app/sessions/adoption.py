@@ -85,13 +85,14 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
     """As a new thread here would have it; a task keeps what it was told first, and its tools."""
     assert setup.thread is not None
     machine, settings = setup.thread.machine, setup.loaded.settings
-    is_task = isinstance(machine, TaskMachine)
+    is_task, folder = isinstance(machine, TaskMachine), setup.workspace()
     tools = _select_tools(setup)
     if is_task:
         return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
+    observer = setup.make_observer(folder, setup.make_sandbox(folder))
     return AgentConfig(
         model_name=machine.config.model_name,
-        system_prompt=setup.make_system_prompt(setup.workspace(), approval),
+        system_prompt=setup.make_system_prompt(observer, approval),
         tools=tools,
         max_tokens=settings.max_tokens or 0,
         temperature=settings.temperature,

@@ -171,7 +171,9 @@ class Setup(Struct, frozen=True):
         """
         folder = self.workspace()
         approval = self._choose_approval()
-        config = replace(self._build_config(folder, approval), approval=approval.policy)
+        sandbox = self.make_sandbox(folder)
+        situation = self.make_observer(folder, sandbox)
+        config = self._build_config(folder, situation, approval)
         provider = self.models.open(config.model_name)
         if unknown := self.models.fetch_unknown_traits(config.model_name):
             self.notices.append(unknown)
@@ -181,7 +183,6 @@ class Setup(Struct, frozen=True):
         composer = self._make_composer(config) if commits else None
         redactor = Redactor({**self.models.keys, **collect_user_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
-        sandbox = self.make_sandbox(folder)
         hides = make_hidden_check(folder, self.store.places)
         workspace = GitWorkspace(
             folder,
@@ -217,7 +218,7 @@ class Setup(Struct, frozen=True):
             places=self.store.places,
             hides=hides,
             sandbox=sandbox,
-            situation=self.observer(folder, sandbox),
+            situation=situation,
         )
 
     def add_hooks(self, tools: Registry) -> Tools:
@@ -287,18 +288,19 @@ class Setup(Struct, frozen=True):
         offered = {tool.name for tool in self.thread.machine.config.tools}
         return [tool for tool in builtin_tools() if tool.definition.name in offered]
 
-    def observer(self, folder: str, sandbox: Sandbox) -> SituationObserver:
+    def make_observer(self, folder: str, sandbox: Sandbox) -> SituationObserver:
         """Who looks at where and how the agent works."""
         has_people = self.host.people is not None or self.choice.may_change
         return SituationObserver(folder, sandbox, has_people, self.auto_commit)
 
-    def make_system_prompt(self, folder: str, approval: Approval) -> str:
+    def make_system_prompt(self, situation: SituationObserver, approval: Approval) -> str:
         """What a new thread is told first: recorded, so that it is the same for ever."""
-        observer = self.observer(folder, self.make_sandbox(folder))
-        situation = observer.observe_beginning(approval.name)
-        return make_system_prompt(folder, self.store.places, situation, self.notices)
+        begun = situation.observe_beginning(approval.name)
+        return make_system_prompt(situation.folder, self.store.places, begun, self.notices)
 
-    def _build_config(self, folder: str, approval: Approval) -> AgentConfig:
+    def _build_config(
+        self, folder: str, situation: SituationObserver, approval: Approval
+    ) -> AgentConfig:
         """What the thread has recorded, with what was set or chosen since."""
         thread, settings = self.thread, self.loaded.settings
         config = AgentConfig() if thread is None else thread.machine.config
@@ -307,7 +309,7 @@ class Setup(Struct, frozen=True):
         is_strange = thread is not None and thread.imported_from and not config.system_prompt
         # What a task is told first stands with its task.
         if (has_moved or is_strange) and not self.is_task:
-            config = replace(config, system_prompt=self.make_system_prompt(folder, approval))
+            config = replace(config, system_prompt=self.make_system_prompt(situation, approval))
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
         if thread is None or self._is_set("compact_at"):
@@ -321,6 +323,7 @@ class Setup(Struct, frozen=True):
             config,
             model_name=self._model_name(),
             max_steps=max_steps,
+            approval=approval.policy,
             # Not what the thread has recorded: it sends words of the person's to others, and costs.
             web_search=settings.web_search,
         )
