@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 
 from cli.conftest import Run
+from treadle.app.sessions.situation import SituationObserver
 from treadle.app.sessions.sub_agents import SubAgentParts, make_sub_agents
 from treadle.core.config import AgentConfig
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.ports import Provider
 from treadle.runtime.subagents import ParentCall, reject_unattended
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Policy
 from treadle.secrets.redaction import Redactor
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
+from treadle.thread.typed_words import SITUATION_HEAD
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.registry import Registry
 
@@ -86,6 +90,24 @@ def of_type(events: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]
 
 def results(events: list[dict[str, Any]]) -> dict[str, str]:
     return {one["call_id"]: json.dumps(one["outcome"]) for one in of_type(events, "tool_completed")}
+
+
+def test_a_sub_agent_is_told_the_situation_as_it_is_when_its_job_begins(
+    treadle: Run, script: Script, tmp_path: Path
+) -> None:
+    model = script(JOBS)
+    assert treadle("-p", "split nothing", "-m", model, "--approval-mode", "plan").returncode == 0
+    done = treadle("-c", "-p", "split it", "-m", model, "--approval-mode", "auto")
+    assert done.returncode == 0, done.stderr
+    _, *children = read_journals(tmp_path)
+    assert len(children) == 2 + 3
+    for place, child in enumerate(children):
+        told = next(of_type(child, "task_given"))["system_prompt"]
+        began, head, news = told.partition(SITUATION_HEAD)
+        assert "- Mode: plan. " in began
+        assert bool(head) == (place >= 2)
+        assert ("- Mode: auto. " in news, "- Branch: " in news) == (place >= 2, False)
+        assert "You are a sub-agent" in told.splitlines()[-1]
 
 
 @pytest.mark.parametrize("mode", ["auto", "plan"])
@@ -159,7 +181,15 @@ async def test_a_model_of_their_own_answers_them_and_else_that_of_the_agent(
             return ScriptedModel.of("done")
 
         parts = SubAgentParts(
-            store, str(tmp_path), "", chosen, open_provider, registry, registry, Redactor({})
+            store,
+            str(tmp_path),
+            "",
+            SituationObserver(str(tmp_path), Sandbox(Policy(), tmp_path), False, True).observe,
+            chosen,
+            open_provider,
+            registry,
+            registry,
+            Redactor({}),
         )
         origin = ParentCall(
             "T-parent", "c1", 1, None, reject_unattended, True, AgentConfig(model_name="agent-1")

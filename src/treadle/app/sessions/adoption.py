@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from treadle.app.sessions.approval_modes import Approval
 from treadle.app.sessions.setup import Setup
+from treadle.app.sessions.system_prompt import make_system_prompt
 from treadle.core.chat.states import WaitingForUserInput
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
@@ -90,9 +91,10 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
     if is_task:
         return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
     observer = setup.make_observer(folder, setup.make_sandbox(folder))
+    begun = observer.observe_beginning(approval.name)
     return AgentConfig(
         model_name=machine.config.model_name,
-        system_prompt=setup.make_system_prompt(observer, approval),
+        system_prompt=make_system_prompt(begun, setup.store.places, setup.notices),
         tools=tools,
         max_tokens=settings.max_tokens or 0,
         temperature=settings.temperature,

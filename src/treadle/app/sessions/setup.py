@@ -202,7 +202,7 @@ class Setup(Struct, frozen=True):
             config=config,
             provider=provider,
             tools=self.add_hooks(make_tools()),
-            sub_agents=_make_sub_agents(self, folder, config, redactor, make_tools),
+            sub_agents=_make_sub_agents(self, situation, config, redactor, make_tools),
             workspace=workspace,
             redactor=redactor,
             hook_usage=_report_no_usage if composer is None else composer.take_usage,
@@ -293,11 +293,6 @@ class Setup(Struct, frozen=True):
         has_people = self.host.people is not None or self.choice.may_change
         return SituationObserver(folder, sandbox, has_people, self.auto_commit)
 
-    def make_system_prompt(self, situation: SituationObserver, approval: Approval) -> str:
-        """What a new thread is told first: recorded, so that it is the same for ever."""
-        begun = situation.observe_beginning(approval.name)
-        return make_system_prompt(situation.folder, self.store.places, begun, self.notices)
-
     def _build_config(
         self, folder: str, situation: SituationObserver, approval: Approval
     ) -> AgentConfig:
@@ -309,7 +304,9 @@ class Setup(Struct, frozen=True):
         is_strange = thread is not None and thread.imported_from and not config.system_prompt
         # What a task is told first stands with its task.
         if (has_moved or is_strange) and not self.is_task:
-            config = replace(config, system_prompt=self.make_system_prompt(situation, approval))
+            begun = situation.observe_beginning(approval.name)
+            told = make_system_prompt(begun, self.store.places, self.notices)
+            config = replace(config, system_prompt=told)
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
         if thread is None or self._is_set("compact_at"):
@@ -389,7 +386,7 @@ class Setup(Struct, frozen=True):
 
 def _make_sub_agents(
     setup: Setup,
-    folder: str,
+    situation: SituationObserver,
     config: AgentConfig,
     redactor: Redactor,
     make_tools: Callable[[frozenset[str]], Registry],
@@ -397,11 +394,16 @@ def _make_sub_agents(
     """Who can be handed a job. A task keeps the tools it was begun with."""
     wanted = setup.loaded.settings.models.get(TASK_TYPE)
     is_own = bool(wanted) and not is_played(config.model_name)
+    machine = None if setup.thread is None else setup.thread.machine
+    told = (
+        machine.memory.system_prompt if isinstance(machine, TaskMachine) else config.system_prompt
+    )
     made = make_sub_agents(
         SubAgentParts(
             setup.store,
-            folder,
-            config.system_prompt,
+            situation.folder,
+            told,
+            situation.observe,
             setup.models.resolve_name(wanted) if is_own else "",
             setup.models.open,
             setup.add_hooks(make_tools(PLANS | FILE_WRITERS)),

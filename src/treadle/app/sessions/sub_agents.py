@@ -17,12 +17,14 @@ from treadle.answers import Verdict
 from treadle.app.stores import CREATOR
 from treadle.app.threads.call_text import describe_call
 from treadle.core.approval import OnlyRead, Question
+from treadle.core.messages import Message
 from treadle.core.task.events import AgentConfig as TaskConfig
 from treadle.core.task.events import TaskGiven
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tool_families import OWN_NAMES, ToolKind
 from treadle.core.tools import EffectClass, ToolProgress
 from treadle.outputs import Output, ToolStarted
+from treadle.runtime.conversation_rules import ObserveSituation
 from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, TextRedactor, Tools
@@ -31,6 +33,7 @@ from treadle.store.local_store import LocalStore, utc_now
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
+from treadle.thread.situation import append_news
 
 STEPS_MAX: Final = 60
 """Requests of one job; more than that is no bounded job."""
@@ -77,6 +80,7 @@ KINDS: Final = (
 class SubAgentParts(Struct, frozen=True):
     """What the sub-agents of one thread are made of.
 
+    `system_prompt` is that of the agent, `situation` how things stand when a job is begun.
     `model_name` is the model that answers them; empty for that of the agent. `reading` are the
     tools of those who only read, `working` of the others.
     """
@@ -84,6 +88,7 @@ class SubAgentParts(Struct, frozen=True):
     store: LocalStore
     folder: str
     system_prompt: str
+    situation: ObserveSituation
     model_name: str
     open_provider: Callable[[str], Provider]
     reading: Tools
@@ -157,11 +162,18 @@ def _give_task(
     parts: SubAgentParts, kind: SubAgentKind, task: str, origin: ParentCall
 ) -> TaskGiven:
     own = f"{_PROMPT} {_READS}" if kind.only_reads else _PROMPT
+    # What the agent was told when its thread began may be another fact by now: the mode above all.
+    told = append_news(
+        parts.situation(origin.config).changing_lines,
+        parts.system_prompt,
+        (),
+        Message("system", parts.system_prompt),
+    )
     return TaskGiven(
         task,
         utc_now(),
         TASK_TYPE,
-        f"{parts.system_prompt}\n\n{own}",
+        f"{told.content}\n\n{own}",
         TaskConfig(max_steps=STEPS_MAX, min_answer_length=1).with_digest(),
         origin.budget,
     )

@@ -24,20 +24,18 @@ and go on. If a command is reported as uncertain, the process died while it ran:
 it happened before you repeat it."""
 
 
-def make_system_prompt(
-    folder: str, places: Places, situation: AgentSituation, notices: list[str]
-) -> str:
+def make_system_prompt(situation: AgentSituation, places: Places, notices: list[str]) -> str:
     """The text for a new thread, of what is the same for most threads first.
 
     So a provider's cache of one thread serves the next one in the folder that far. A skill that
     comes later is told to the next thread.
 
     Args:
-        folder: the workspace.
+        situation: where and how the agent works, as it stands when the thread begins.
         places: where skills and threads of this user are.
-        situation: where and how the agent works.
         notices: gets what a person should know of the files that were read.
     """
+    folder = situation.folder
     # The repository may begin above the workspace.
     found = read_instructions(folder, hides=make_hidden_check("/", places))
     notices.extend(found.notices)
