@@ -16,6 +16,7 @@ from treadle.process.program import Cause
 from treadle.tools import background as module
 from treadle.tools.background import BackgroundCommand, BackgroundCommands, CommandEnd
 from treadle.tools.builtin import builtin_tools
+from treadle.tools.output import Output
 from treadle.tools.registry import Registry
 
 
@@ -94,6 +95,8 @@ async def test_what_ends_at_once_has_the_result_that_it_has_in_the_foreground(
     for command in ("echo on", "exit 7", "no-such-program-treadle", "kill -9 $$"):
         behind = await desk.begin("same", command)
         assert behind == await desk.call("same", "bash", command=command)
+    slow = await desk.begin("c1", "echo on; exec sleep 1000", timeout_s=0.2)
+    assert slow == await desk.call("c1", "bash", command="echo on; exec sleep 1000", timeout_s=0.2)
     missing = await desk.begin("c2", "true", cwd="no-such-folder")
     assert missing == await desk.call("c2", "bash", command="true", cwd="no-such-folder")
     assert (desk.ended, desk.commands.running) == ([], ())
@@ -157,6 +160,36 @@ async def test_a_call_that_is_cancelled_while_it_begins_leaves_nothing(
     outcome = await beginning
     assert isinstance(outcome, ToolExecutionOutcome.Error)
     assert outcome.error.kind is ToolErrorKind.CANCELLED
+    assert (desk.ended, desk.commands.running) == ([], ())
+
+
+async def test_one_that_is_still_ending_when_its_call_is_given_up_is_known_until_it_has_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ending, over = asyncio.Event(), asyncio.Event()
+
+    async def work() -> CommandEnd:
+        try:
+            await over.wait()
+        finally:
+            ending.set()
+            await over.wait()
+        raise AssertionError
+
+    monkeypatch.setattr(module, "START_S", 600.0)
+    beginning = asyncio.ensure_future(
+        desk.commands.start("c1", "slow", work(), Output(lambda _: None))
+    )
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    beginning.cancel()
+    await ending.wait()
+    beginning.cancel()
+    await asyncio.wait({beginning})
+    [one] = desk.commands.running
+    over.set()
+    await asyncio.wait({one.work})
+    await asyncio.sleep(0)
     assert (desk.ended, desk.commands.running) == ([], ())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from treadle.core.config import AgentConfig
 from treadle.errors import StoreError
 from treadle.outputs import Notice
 from treadle.runtime.session import Session
+from treadle.sandbox.box import Sandbox
+from treadle.sandbox.policy import Level, Policy
 from treadle.thread.typed_words import ENDS_HEAD
 from treadle.tools import background
 from treadle.tools.builtin import builtin_tools
@@ -203,6 +206,66 @@ async def test_secrets_in_what_it_prints_are_replaced(desk: Desk, folder: Path) 
     assert b"hunter2" not in kept
     assert b"[REDACTED:password]" in kept
     await session.close()
+
+
+async def test_no_look_at_a_running_one_cuts_through_a_secret(desk: Desk, folder: Path) -> None:
+    """Neither the end of its output that a look shows, nor a page of it."""
+
+    class Redactor:
+        def redact(self, text: str) -> str:
+            return text.replace("BEGIN\nhunter2\nEND", "[REDACTED:key]")
+
+    model = Model(
+        begin(f"printf 'BEGIN\\nhunter2\\nEND\\n{'x' * 1990}'; echo on > ready; cat gate"),
+        ask("bash", "c2", command="cat ready"),
+        ask("background_command", "c3"),
+        ask("read_file", "c4", path="output:c1", start_line=2),
+        ask("search_files", "c5", path="output:c1", pattern="hunter"),
+        "it runs",
+    )
+    tools = Registry(builtin_tools(), workspace=folder)
+    session = desk.new(model, tools, CONFIG, redactor=Redactor())  # type: ignore[arg-type]
+    await session.turn("go")
+    assert "xxx" in results(session)[2]
+    told = [one.removeprefix("[c1 runs").replace("'BEGIN", "") for one in results(session)]
+    assert not any("\nhunter2" in one or "2: hunter2" in one for one in told), told
+    await session.close()
+
+
+async def test_the_person_and_the_model_are_told_what_was_put_aside_however_it_ends(
+    desk: Desk, folder: Path
+) -> None:
+    """It may be the person's own, who has worked in the folder all the while."""
+    missed = []
+    for how in ("exit", "stopped", "session"):
+        sandbox = Sandbox(Policy(Level.WORKSPACE_WRITE), folder)
+        tools = Registry(builtin_tools(), workspace=folder, sandbox=sandbox)
+        model = Model(begin("echo on > ready; cat gate"), "it runs")
+        session = desk.new(model, tools, CONFIG)  # type: ignore[arg-type]
+        await session.turn("go")
+        await asyncio.to_thread((folder / "ready").read_text)
+        make_repository_with_a_hook(folder / how)
+        if how == "exit":
+            await asyncio.to_thread(open_gate, folder)
+            await ended(desk, session)
+        elif how == "stopped":
+            await session.driver.background.stop(["c1"])
+        await session.close()
+        end = next(e for e in desk.events(session.thread_id) if e["type"] == "background_ended")
+        assert end.get("how", "exit") == how
+        aside = f"{folder / how / '.git'} ("
+        if aside not in end["output"]:
+            missed.append(f"{how}: the model")
+        if not any(aside in one.text for one in desk.heard.of(Notice)):
+            missed.append(f"{how}: the person")
+    assert missed == []
+
+
+def make_repository_with_a_hook(folder: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    hook = folder / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
 
 
 def limits() -> dict[str, tuple[dict[str, Any], float]]:

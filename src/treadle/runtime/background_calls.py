@@ -37,7 +37,7 @@ class BackgroundCalls:
     """
 
     def __init__(self, journal: ThreadJournal, inbox: Inbox) -> None:
-        self.commands: Final = BackgroundCommands(self._record_end)
+        self.commands: Final = BackgroundCommands(self._record_end, self._redact)
         self._journal = journal
         self._inbox = inbox
         self._is_closing = False
@@ -77,7 +77,7 @@ class BackgroundCalls:
     def read(self, call_id: str) -> str:
         """What a command has printed so far, secrets replaced; empty if it does not run."""
         running = self.commands.find(call_id)
-        return "" if running is None else (self._journal.redact or str)(running.text)
+        return "" if running is None else running.text
 
     async def close(self) -> None:
         """Stop all that runs, and record it."""
@@ -88,7 +88,7 @@ class BackgroundCalls:
         how = _CAUSES.get(end.cause) or ("session" if self._is_closing else "stopped")
         if not self._journal.writer.is_usable:
             return  # the next process finds it without an end
-        text = (self._journal.redact or str)(replace_surrogates(end.report))
+        text = self._redact(end.report)
         # As a shell says it of what a signal has ended.
         exit_code = 128 - end.exit_code if end.exit_code < 0 else end.exit_code
         fact = BackgroundEnded(
@@ -105,7 +105,12 @@ class BackgroundCalls:
         except StoreError as error:
             self._inbox.put(error)  # a turn that runs cannot go on either
             return
-        self._journal.emit(outputs.Notice(describe_end(replace(fact, output=""))))
+        # What was put aside may be the person's own, who may have worked here all the while.
+        notes = "".join(f"\n[{self._redact(note)}]" for note in end.notes)
+        self._journal.emit(outputs.Notice(f"{describe_end(replace(fact, output=''))}{notes}"))
+
+    def _redact(self, text: str) -> str:
+        return (self._journal.redact or str)(replace_surrogates(text))
 
     def _keep(self, text: str) -> BlobRef | None:
         """All that it printed, beside the thread before a record names it."""

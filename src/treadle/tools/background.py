@@ -23,14 +23,16 @@ COUNT_MAX: Final = 8
 class CommandEnd(Struct, frozen=True):
     """How a command ended.
 
-    `exit_code` counts if it exited. `report` is what a model reads: what it printed and, if it
-    exited, the notes and its exit code. `notes` are what the sandbox says of it, and hints.
+    `exit_code` counts if it exited. `report` is what a model reads: what it printed, the notes and
+    hints, and its exit code if it exited. `notes` are what the sandbox says of it, `hints` the ways
+    out.
     """
 
     cause: Cause
     exit_code: int
     report: str
     notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 class BackgroundCommand:
@@ -39,24 +41,27 @@ class BackgroundCommand:
     Args:
         call_id: the call that began it.
         command: what runs.
-        output: what it has printed so far.
+        read: what it has printed so far.
         work: ends it when it is cancelled, and says how it ended.
     """
 
     def __init__(
-        self, call_id: str, command: str, output: Output, work: asyncio.Task[CommandEnd]
+        self, call_id: str, command: str, read: Callable[[], str], work: asyncio.Task[CommandEnd]
     ) -> None:
         self.call_id: Final = call_id
         self.command: Final = command
         self.work: Final = work
-        self._output = output
+        self._read = read
         self._clock = asyncio.get_running_loop().time
         self._since_s = self._clock()
 
     @property
     def text(self) -> str:
-        """What it has printed so far; the middle is left out beyond what is kept of an output."""
-        return self._output.text()
+        """What it has printed so far, secrets replaced; beyond what is kept the middle is left out.
+
+        They are replaced in all of it, because who reads a part would cut through some.
+        """
+        return self._read()
 
     @property
     def age_s(self) -> float:
@@ -69,10 +74,16 @@ class BackgroundCommands:
 
     Args:
         on_end: told once of each that has ended, whatever ended it.
+        redact: replaces known secrets in what is read of one that runs.
     """
 
-    def __init__(self, on_end: Callable[[BackgroundCommand, CommandEnd], None]) -> None:
+    def __init__(
+        self,
+        on_end: Callable[[BackgroundCommand, CommandEnd], None],
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self._on_end = on_end
+        self._redact = redact
         self._running: dict[str, BackgroundCommand] = {}
 
     @property
@@ -98,15 +109,17 @@ class BackgroundCommands:
             why = f"{COUNT_MAX} commands run in the background already ({known}): stop one first"
             raise ToolFailure(ToolErrorKind.REJECTED, why)
         task = asyncio.ensure_future(work)
-        begun = BackgroundCommand(call_id, command, output, task)
+        begun = BackgroundCommand(call_id, command, lambda: self._redact(output.text()), task)
         self._running[call_id] = begun  # at once: of calls that begin together each counts
         try:
             await asyncio.wait({task}, timeout=START_S)
         except asyncio.CancelledError:
+            # Until it is over it is known, also to who does not wait for that.
+            task.add_done_callback(lambda _: self._running.pop(call_id, None))
             task.cancel()
             await asyncio.wait({task})
         if task.done():
-            del self._running[call_id]
+            self._running.pop(call_id, None)
             return task.result()
         output.mute()
         task.add_done_callback(lambda _: self._end(begun))

@@ -201,12 +201,16 @@ async def bash(
     limit_s = timeout_s or (BACKGROUND_TIMEOUT_S if background else TIMEOUT_S)
     work = _run_command(context, wish, decision, cwd, limit_s, output)
     if background:
-        return await _begin_in_background(context, command, work, output)
+        return await _begin_in_background(context, command, work, output, limit_s)
     return _report_end(await work, output, limit_s)
 
 
 async def _begin_in_background(
-    context: ToolContext, command: str, work: Coroutine[Any, Any, CommandEnd], output: Output
+    context: ToolContext,
+    command: str,
+    work: Coroutine[Any, Any, CommandEnd],
+    output: Output,
+    limit_s: float,
 ) -> ToolReturn:
     if context.background is None:
         work.close()
@@ -216,7 +220,7 @@ async def _begin_in_background(
         )
     end = await context.background.start(context.call_id, command, work, output)
     if end is not None:
-        return _report_end(end, output, BACKGROUND_TIMEOUT_S)
+        return _report_end(end, output, limit_s)
     name = context.call_id
     where = f'{OWN_NAMES[ToolKind.READ]}("{OUTPUT_PREFIX}{name}") reads all that it prints'
     looks = f"{OWN_NAMES[ToolKind.BACKGROUND]} looks after it"
@@ -236,7 +240,7 @@ def _report_end(end: CommandEnd, output: Output, limit_s: float) -> ToolReturn:
     what = f"stopped after {limit_s:g} s" if end.cause is Cause.TIMEOUT else "stopped"
     kind = ToolErrorKind.TIMEOUT if end.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
     text = output.text()
-    what += "".join(f"; {note}" for note in end.notes)
+    what += "".join(f"; {note}" for note in (*end.notes, *end.hints))
     raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
 
 
@@ -268,8 +272,11 @@ async def _run_command(
     if ended.cause is not Cause.CANCEL:
         code = ended.exit_code if has_exited else None
         hints = tuple(find_hints(text, code, wish, context.sandbox, str(context.workspace.path)))
-    report = _report(text, ended, notes, hints) if has_exited else text
-    return CommandEnd(ended.cause, ended.exit_code, report, (*notes, *hints))
+    if has_exited:
+        report = _report(text, ended, notes, hints)
+    else:
+        report = "\n".join((*([text] if text else ()), *(f"[{one}]" for one in (*notes, *hints))))
+    return CommandEnd(ended.cause, ended.exit_code, report, notes, hints)
 
 
 async def _run_free(
