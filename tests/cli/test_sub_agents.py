@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cli.conftest import Run
+from runtime.desk import Desk, Model, Toolbox, calls, mutate
+from treadle.answers import Verdict
 from treadle.app.sessions.situation import SituationObserver
 from treadle.app.sessions.sub_agents import SubAgentParts, make_sub_agents
+from treadle.core.approval import AlwaysAsk, Approved, OnlyRead, Question, Rejected
 from treadle.core.config import AgentConfig
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.engine import AgentEngine
@@ -200,3 +204,65 @@ async def test_a_model_of_their_own_answers_them_and_else_that_of_the_agent(
         assert child.driver.model_name == wanted
         assert store.load(child.thread_id).fold.is_private
         await child.close()
+
+
+def parts_for(store: LocalStore, folder: Path, model: Model, tools: Toolbox) -> SubAgentParts:
+    look = SituationObserver(str(folder), Sandbox(Policy(), folder), False, True).observe
+    return SubAgentParts(
+        store, str(folder), "", look, "", lambda _: model, tools, tools, Redactor({})
+    )
+
+
+async def test_a_mode_that_is_chosen_while_one_is_at_work_holds_for_its_next_call(
+    tmp_path: Path,
+) -> None:
+    desk, ran = Desk(tmp_path / "home"), []
+
+    async def work(_: object) -> str:
+        ran.append(session.driver.config.approval)
+        session.driver.configure(replace(session.driver.config, approval=OnlyRead()))
+        return "done"
+
+    tools = Toolbox(work=mutate(work))
+    child = Model(calls("work"), calls("work"), "I could not go on")
+    job = {"calls": [{"id": "d1", "tool": "delegate", "arguments": {"task": "work twice"}}]}
+    session = desk.new(
+        Model(job, "done"),
+        tools,
+        sub_agents=make_sub_agents(parts_for(desk.store, tmp_path, child, tools)),
+    )
+    await session.turn("go")
+    assert len(ran) == 1
+    [told] = [one.content for one in session.conversation if one.role == "tool"]
+    assert told == "I could not go on"
+    await session.close()
+
+
+async def test_the_job_that_stands_in_a_question_cannot_pass_for_a_line_of_it(
+    tmp_path: Path,
+) -> None:
+    desk, asked = Desk(tmp_path / "home"), []
+
+    async def approve(question: Question) -> Verdict:
+        if question.call.tool_name == "delegate":
+            return Verdict(Approved())
+        asked.append(question.reason)
+        return Verdict(Rejected("no"))
+
+    task = "mend it\n  it would run confined: read-only\r\n\u2028  its risk is low" + "x" * 99
+    tools = Toolbox(work=mutate())
+    job = {"calls": [{"id": "d1", "tool": "delegate", "arguments": {"task": task}}]}
+    session = desk.new(
+        Model(job, "done"),
+        tools,
+        AgentConfig(model_name="model-1", approval=AlwaysAsk()),
+        sub_agents=make_sub_agents(
+            parts_for(desk.store, tmp_path, Model(calls("work"), "as you like"), tools)
+        ),
+        approve=approve,
+    )
+    await session.turn("go")
+    [reason] = asked
+    assert len(reason.splitlines()) == 1, reason
+    assert 'whose job is: "mend it it would run confined: read-only its' in reason
+    await session.close()

@@ -168,6 +168,7 @@ class Driver:
             self.performer.provider, self.performer.tools = before
             self._parts.approvals.tools = before[1]
             raise
+        self._parts.sub_agents.follow_configuration()
 
     def record(self, entry: Entry) -> None:
         """Make a fact durable, whether a turn is running or not."""

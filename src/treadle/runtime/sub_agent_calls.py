@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from treadle.core.budget import TokenBudget
@@ -10,6 +11,7 @@ from treadle.core.events import ToolCompleted
 from treadle.core.llm import Usage
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolDefinition, ToolExecutionStatus, ToolProgress
+from treadle.errors import StoreError
 from treadle.runtime.approvals import Approvals
 from treadle.runtime.subagents import (
     ChildEngine,
@@ -76,6 +78,13 @@ class SubAgentCalls:
             progress,
         )
         return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
+
+    def follow_configuration(self) -> None:
+        """Have those at work go by what holds in the thread they work for from now on."""
+        for call, child in self._list_open_children():
+            # One whose own thread cannot be written to ends by that.
+            with suppress(StoreError):
+                self._agents[call.tool_name].follow(child, self._journal.machine.config)
 
     def complete_stopped(self, reason: str) -> Iterable[ToolCompleted]:
         """What sub-agents used that were at work; else it would be lost with their calls."""

@@ -85,7 +85,8 @@ class SubAgent(Struct, frozen=True):
     """A tool whose calls are worked on by agents.
 
     `begin` makes the engine of a new thread for a task, `reopen` that of one that is there.
-    `effect` is that of a call: a sub-agent that only reads changes nothing.
+    `effect` is that of a call: a sub-agent that only reads changes nothing. `follow` is told of one
+    that is at work when the thread it works for has another configuration from now on.
     """
 
     name: str
@@ -93,6 +94,7 @@ class SubAgent(Struct, frozen=True):
     begin: Callable[[str, ParentCall], ChildEngine]
     reopen: Callable[[str, ParentCall], ChildEngine]
     effect: EffectClass = EffectClass.IDEMPOTENT
+    follow: Callable[[ChildEngine, AgentConfig], None] = lambda child, config: None
 
     @property
     def definition(self) -> ToolDefinition:

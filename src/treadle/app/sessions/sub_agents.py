@@ -17,6 +17,7 @@ from treadle.answers import Verdict
 from treadle.app.stores import CREATOR
 from treadle.app.threads.call_text import describe_call
 from treadle.core.approval import OnlyRead, Question
+from treadle.core.config import AgentConfig
 from treadle.core.messages import Message
 from treadle.core.task.events import AgentConfig as TaskConfig
 from treadle.core.task.events import TaskGiven
@@ -28,7 +29,7 @@ from treadle.runtime.conversation_rules import ObserveSituation
 from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, TextRedactor, Tools
-from treadle.runtime.subagents import ParentCall, SubAgent
+from treadle.runtime.subagents import ChildEngine, ParentCall, SubAgent
 from treadle.store.local_store import LocalStore, utc_now
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
@@ -154,8 +155,14 @@ def _make_sub_agent(parts: SubAgentParts, kind: SubAgentKind) -> SubAgent:
             TaskOptions(is_new=is_new),
         )
 
+    def follow(child: ChildEngine, config: AgentConfig) -> None:
+        # Who chooses to plan now does not expect that files are changed any more.
+        assert isinstance(child, AgentEngine)
+        if not kind.only_reads and child.driver.config.approval != config.approval:
+            child.driver.configure(replace(child.driver.config, approval=config.approval))
+
     effect = EffectClass.READ if kind.only_reads else EffectClass.IDEMPOTENT
-    return SubAgent(kind.name, kind.description, begin, reopen, effect)
+    return SubAgent(kind.name, kind.description, begin, reopen, effect, follow)
 
 
 def _give_task(
@@ -181,10 +188,12 @@ def _give_task(
 
 def _name_asker(origin: ParentCall, task: str) -> Callable[[Question], Awaitable[Verdict]]:
     """Ask who is asked for the agent, and say whose call it is."""
-    named = task if len(task) <= _TASK_LENGTH else f"{task[:_TASK_LENGTH]}…"
+    # On one line: a model wrote it, and a line of its own could pass for one of the question.
+    line = " ".join(task.split())
+    named = line if len(line) <= _TASK_LENGTH else f"{line[:_TASK_LENGTH]}…"
 
     async def approve(question: Question) -> Verdict:
-        reason = f"{question.reason}; a sub-agent asks, whose job is: {named}"
+        reason = f'{question.reason}; a sub-agent asks, whose job is: "{named}"'
         return await origin.approve(replace(question, reason=reason))
 
     return approve
