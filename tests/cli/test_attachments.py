@@ -51,6 +51,11 @@ def test_they_go_wherever_the_thread_goes(
     assert shown(treadle, thread) == names
     blobs = [one for one in (tmp_path / "home/data/blobs").iterdir() if one.is_file()]
     assert {one.read_bytes() for one in blobs} == {png(), PDF}
+    told = treadle("show", thread, TERM="xterm-kitty").stdout
+    assert f"shot.png, image/png, 3x2, {len(png())} bytes" in told
+    assert "\x1b" not in told, "nothing is drawn in a pipe"
+    for form in ("markdown", "html"):
+        assert "shown: shot.png" in treadle("export", thread, "--format", form).stdout
     treadle("fork", thread)
     fork = json.loads(treadle("list", "--json").stdout)[0]["id"]
     target, elsewhere = tmp_path / "fork.jsonl", {"TREADLE_HOME": str(tmp_path / "elsewhere")}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from media_samples import png
 from terminal.conftest import StartToy
 from terminal.harness import (
     ALT_ENTER,
@@ -119,6 +121,15 @@ def ctrl_g_hands_the_input_to_the_editor(screen: Screen) -> None:
     screen.wait_for("submitted 'word, edited'")
 
 
+def ctrl_v_types_the_path_of_the_picture_on_the_clipboard(screen: Screen) -> None:
+    screen.type("see")
+    screen.type(ctrl("v"))
+    screen.wait_for_shown("see /")
+    screen.wait_for_shown(".png")
+    screen.type("please" + ENTER)
+    screen.wait_for(lambda s: ".pngplease'" in "".join(s.text.split()))
+
+
 def ctrl_r_searches_earlier_prompts(screen: Screen) -> None:
     for text in ("the needle", "hay", "straw"):
         _said(screen, text)
@@ -167,6 +178,7 @@ DONE: dict[str, Callable[[Screen], None]] = {
     "clear": ctrl_c_clears_then_interrupts_then_quits,
     "leave": ctrl_d_quits_on_an_empty_input_only,
     "edit": ctrl_g_hands_the_input_to_the_editor,
+    "paste_picture": ctrl_v_types_the_path_of_the_picture_on_the_clipboard,
     "search": ctrl_r_searches_earlier_prompts,
     "expand": ctrl_o_expands,
     "redraw": ctrl_l_draws_anew,
@@ -179,7 +191,13 @@ def test_a_key_does_what_the_table_says(key: KeyBinding, toy: StartToy, tmp_path
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "%s, edited" "$(cat "$1")" > "$1"\n')
     editor.chmod(0o755)
-    DONE[key.does](toy(in_shell=key.does == "suspend", VISUAL=str(editor)))
+    clipboard = tmp_path / "wl-paste"
+    (tmp_path / "copied").write_bytes(png())
+    clipboard.write_text(f"#!/bin/sh\nexec cat {tmp_path}/copied\n")
+    clipboard.chmod(0o755)
+    own = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "WAYLAND_DISPLAY": "w"}
+    started = toy(in_shell=key.does == "suspend", VISUAL=str(editor), **own)
+    DONE[key.does](started)
 
 
 def test_a_paste_of_many_lines_is_one_text_and_the_screen_stays_bounded(toy: StartToy) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 
 import click
 
 from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
+from treadle.app.threads.picture_protocols import PictureDrawer, draw_nothing, make_picture_drawer
 from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
 from treadle.cli.question_output import show_pending_questions, show_question
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
-from treadle.core.messages import Message
+from treadle.core.messages import Message, describe_attachment
 from treadle.core.task.machine import TaskMachine
 from treadle.models.prices.usage_text import describe_usage
 from treadle.thread.document import Thread
@@ -26,12 +29,13 @@ from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 
 def print_thread(view: ThreadView) -> None:
-    """Print a thread."""
+    """Print a thread; its pictures too, in a terminal that draws them."""
+    draw = make_picture_drawer(os.environ, is_terminal=sys.stdout.isatty())
     fold, document, past = view.fold, view.document, view.past
     for name, value in (*_list_fields(fold, document, past.entries), ("synced", view.synced)):
         if value:
             click.echo(f"{name:<8} {sanitize_text(value)}")
-    _show_messages(fold, past)
+    _show_messages(fold, past, draw)
     questions = fold.machine.questions
     asked = {one.call.id for one in questions}
     for call in document.agent_state.pending_tool_calls:
@@ -146,7 +150,7 @@ def _describe_limits(budget: TokenBudget | None) -> str | None:
     return ", ".join(words.format(limit) for limit, words in named if limit is not None)
 
 
-def _show_messages(fold: ThreadFold, past: ThreadViewHistory) -> None:
+def _show_messages(fold: ThreadFold, past: ThreadViewHistory, draw: PictureDrawer) -> None:
     """All of them, what happened between them, and which of them a model is not shown any more."""
     hidden, turns = dict(fold.conversation.hidden), sum_usage_by_turn(past.spent)
     machine = fold.machine
@@ -173,7 +177,7 @@ def _show_messages(fold: ThreadFold, past: ThreadViewHistory) -> None:
             _show_remark(f"the next {hidden[index] - index} messages are out of the model's view")
         click.echo()
         who = "answer" if is_done and index == last else message.role
-        show_message(message, who, past.kept)
+        show_message(message, who, past.kept, draw)
     if compaction is not None and compaction.through > last:
         _show_compaction(last + 1)
     if 0 <= last < past.inherited:
@@ -207,14 +211,20 @@ def _show_turn_usage(turn: int, turns: Mapping[int, Usage]) -> None:
         click.echo(click.style(f"  (turn {turn}: {describe_usage(turns[turn])})", dim=True))
 
 
-def show_message(message: Message, who: str, kept: Mapping[str, str]) -> None:
+def show_message(
+    message: Message, who: str, kept: Mapping[str, str], draw: PictureDrawer = draw_nothing
+) -> None:
     """Print a message.
 
     Args:
         message: the message.
         who: who has said it, unless it has a name.
         kept: the calls whose message is only a part, and the thread that has all of it.
+        draw: draws its pictures.
     """
+    for attachment in message.attachments:
+        _show_remark(describe_attachment(attachment))
+        click.echo(draw(attachment), nl=False)
     if message.role == "tool":
         asked = message.tool_call_id or ""
         lines = first_lines(message.content, is_whole=asked not in kept).splitlines() or [

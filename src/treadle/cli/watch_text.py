@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
 from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, UserInput
-from treadle.core.messages import ToolCall
+from treadle.core.messages import ToolCall, describe_attachment
 from treadle.core.task.events import TaskGiven
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.exchange.record_text import describe_record
@@ -82,7 +82,9 @@ def _format_message(who: str, text: str) -> Iterator[WatchLine]:
 
 
 def _format_prompt(_: CallsById, entry: UserInput | Steered) -> Iterator[WatchLine]:
-    return _format_message(entry.message.name or entry.message.role, entry.message.content)
+    for attachment in entry.message.attachments:
+        yield WatchLine("aside", describe_attachment(attachment))
+    yield from _format_message(entry.message.name or entry.message.role, entry.message.content)
 
 
 def _format_answer(_: CallsById, entry: LlmEvent.Completed) -> Iterator[WatchLine]:
@@ -105,6 +107,9 @@ def _format_result(calls: CallsById, entry: ToolCompleted) -> Iterator[WatchLine
         if isinstance(outcome, ToolExecutionOutcome.Success)
         else f"ERROR: {outcome.error.text}"
     )
+    if isinstance(outcome, ToolExecutionOutcome.Success):
+        for attachment in outcome.attachments:
+            yield WatchLine("aside", describe_attachment(attachment))
     shown = first_lines(text, is_whole=outcome.blob is None) or "(no output)"
     yield WatchLine("result" if is_good else "failure", shown)
 

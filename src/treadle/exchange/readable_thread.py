@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import CompactionRequested, Steered
 from treadle.core.llm import Usage
-from treadle.core.messages import NOTE, Message, ToolCall
+from treadle.core.messages import NOTE, Message, ToolCall, describe_attachment
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.record_text import describe_record
@@ -183,6 +183,9 @@ class _ReadableThreadBuilder:
             message = conversation[self._count]
             if message.role == "user" and message.name != NOTE and not is_in_turn:
                 self._turns.append((at, []))
+            for attachment in message.attachments:
+                told = f"shown: {describe_attachment(attachment)}"
+                self._add_item(ReadableNote(at, sanitize_text(told)))
             if message.role == "tool":
                 self._set_result(message)
             else:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+
+from prompt_toolkit.buffer import Buffer
 
 from treadle.errors import UsageError
 from treadle.terminal.external_programs import run_program
@@ -49,3 +51,19 @@ def edit_text(text: str) -> str:
         if exit_code != 0 or not path.is_file():
             return text
         return path.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+
+
+async def edit_buffer(
+    buffer: Buffer,
+    run_in_terminal: Callable[[Callable[[], str]], Awaitable[str]],
+    tell: Callable[[str], None],
+) -> None:
+    """Have the person write a text of the chat in their editor; `tell` takes why they cannot."""
+    text = buffer.text
+    try:
+        edited = await run_in_terminal(lambda: edit_text(text))
+    except UsageError as error:
+        tell(f"{error}")
+        return
+    buffer.text = edited
+    buffer.cursor_position = len(edited)

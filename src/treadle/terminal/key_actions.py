@@ -15,9 +15,9 @@ from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys as Pressed
 
 from treadle.app.files.file_names import FileNames
-from treadle.errors import UsageError
 from treadle.terminal.canvas import Canvas
 from treadle.terminal.choice_dialog import ChoiceDialog
+from treadle.terminal.clipboard_input import insert_clipboard_picture
 from treadle.terminal.completions import (
     Completion,
     complete_command,
@@ -25,7 +25,7 @@ from treadle.terminal.completions import (
     find_mention,
 )
 from treadle.terminal.dialogs import CompletionMenu, ListDialog, TextDialog
-from treadle.terminal.editor import edit_text
+from treadle.terminal.editor import edit_buffer
 from treadle.terminal.history import InputHistory
 from treadle.terminal.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
 from treadle.terminal.ports import SHOW_ALL_KEY, ListRow
@@ -200,18 +200,13 @@ class KeyActions:
 
     def edit(self) -> None:
         """Ctrl+G, in a dialog's text too."""
-        self._run_in_background(self._edit())
+        canvas = self._canvas
+        buffer = self._buffer if canvas.dialog is None else canvas.answer
+        self._run_in_background(edit_buffer(buffer, canvas.run_in_terminal, self.show_hint))
 
-    async def _edit(self) -> None:
-        buffer = self._buffer if self._canvas.dialog is None else self._canvas.answer
-        text = buffer.text
-        try:
-            edited = await self._canvas.run_in_terminal(lambda: edit_text(text))
-        except UsageError as error:
-            self.show_hint(f"{error}", QUIT_WITHIN_S)
-            return
-        buffer.text = edited
-        buffer.cursor_position = len(edited)
+    def paste_picture(self) -> None:
+        """Ctrl+V."""
+        self._run_in_background(insert_clipboard_picture(self._buffer, self.show_hint))
 
     def replace(self, text: str) -> None:
         """Put another text into the input, the cursor behind it."""

@@ -56,6 +56,7 @@ KEYS: Final = (
     KeyBinding("Ctrl+C", "clear the input, else interrupt; twice: quit", "clear", (("c-c",),)),
     KeyBinding("Ctrl+D", "quit, on an empty input", "leave", (("c-d",),)),
     KeyBinding("Ctrl+G", "write the input in your editor ($VISUAL, $EDITOR)", "edit", (("c-g",),)),
+    KeyBinding("Ctrl+V", "paste the picture on the clipboard", "paste_picture", (("c-v",),)),
     KeyBinding("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
     KeyBinding(
         "Ctrl+O",
