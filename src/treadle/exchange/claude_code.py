@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.content_blocks import format_content, list_blocks
+from treadle.exchange.content_blocks import format_content, list_blocks, list_pictures
 from treadle.exchange.json_lines import (
     Fields,
     JsonLine,
@@ -174,7 +174,7 @@ class _ClaudeCodeReader:
         elif text.startswith(_STOP_PREFIX):
             telling.add_step(SessionStop(at))
         else:
-            telling.add_step(SessionPrompt(at, text))
+            telling.add_step(SessionPrompt(at, text, list_pictures(rest)))
 
     def add_assistant(self, telling: SessionBuilder, at: str, line: JsonLine) -> None:
         fields = as_object(line.fields)

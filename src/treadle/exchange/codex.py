@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.content_blocks import format_content
+from treadle.exchange.content_blocks import format_content, list_pictures
 from treadle.exchange.json_lines import (
     Fields,
     JsonLine,
@@ -214,7 +214,7 @@ class _CodexReader:
             text = text[request.end() :]
         if text.strip():
             self._is_answering = False
-            said = SessionPrompt(at, text)
+            said = SessionPrompt(at, text, list_pictures(item.get("content")))
             self._said.append(said)
             self.telling.add_step(said)
 

@@ -1,9 +1,12 @@
-"""What stands in messages besides text: pictures and documents become a mark."""
+"""What stands in messages besides text: pictures and documents become a mark, or their bytes."""
 
 from __future__ import annotations
 
+from base64 import b64decode
+from binascii import Error as Base64Error
 from typing import Any, Final
 
+from treadle.core.media import MediaError, identify_media
 from treadle.exchange.json_lines import as_list, as_object, as_string, dump_json
 
 _TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", "summary_text"})
@@ -43,6 +46,31 @@ def _format_block(block: Any) -> str:
     if kind == "tool_reference":
         return make_placeholder("tool", as_string(fields.get("tool_name")))
     return dump_json(block)
+
+
+def list_pictures(content: Any) -> tuple[bytes, ...]:
+    """The bytes of the pictures and documents in a message, of those that a model takes.
+
+    Args:
+        content: as the program has it: with bytes in base64, as the APIs of models want them.
+    """
+    found: list[bytes] = []
+    for block in content if isinstance(content, list) else (content,):
+        fields = as_object(block)
+        source = as_object(fields.get("source"))
+        inline = as_object(fields.get("inlineData"))
+        url = fields.get("image_url") or fields.get("file_data")
+        address = as_string(as_object(url).get("url")) or as_string(url)
+        encoded = as_string(source.get("data")) or as_string(inline.get("data"))
+        if address.startswith("data:"):
+            encoded = address.partition(";base64,")[2]
+        try:
+            data = b64decode(encoded, validate=True)
+            if data and identify_media(data) is not None:
+                found.append(data)
+        except (Base64Error, ValueError, MediaError):
+            continue  # its mark in the text says that something was there
+    return tuple(found)
 
 
 def make_placeholder(what: str, detail: str = "") -> str:

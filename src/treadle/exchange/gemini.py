@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.content_blocks import format_content
+from treadle.exchange.content_blocks import format_content, list_pictures
 from treadle.exchange.json_lines import (
     Fields,
     JsonLine,
@@ -152,7 +152,8 @@ def _convert_recording(
         at = parse_timestamp(fields.get("timestamp"))
         telling.begin_record(at)
         if fields.get("type") == "user":
-            telling.add_step(SessionPrompt(at, format_content(fields.get("content"))))
+            content = fields.get("content")
+            telling.add_step(SessionPrompt(at, format_content(content), list_pictures(content)))
         elif fields.get("type") == "gemini":
             _add_answer(telling, at, fields)
         else:

@@ -11,7 +11,7 @@ like, in the thread each call has exactly one result, and it rests in the end.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -34,7 +34,8 @@ from treadle.core.events import (
     UserInput,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse
-from treadle.core.messages import Message, ToolCall
+from treadle.core.media import identify_media, make_attachment
+from treadle.core.messages import Attachment, Message, ToolCall
 from treadle.core.task.events import TaskEvent
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.exchange.imported_ids import make_imported_id
@@ -92,7 +93,7 @@ class ImportedThread(Struct, frozen=True):
     """A thread that can be taken in.
 
     `data` is its journal. `repaired` counts what had to be mended for pairs to be whole, `foreign`
-    the records kept as they were.
+    the records kept as they were. `kept` is what is to be kept beside it first.
     """
 
     thread: str
@@ -102,6 +103,7 @@ class ImportedThread(Struct, frozen=True):
     repaired: int
     foreign: int
     problems: tuple[str, ...]
+    kept: tuple[bytes, ...] = ()
 
 
 class ImportOptions(Struct, frozen=True):
@@ -157,6 +159,7 @@ class _JournalBuilder:
         self._model = ""
         self._record_count = _HEADER_RECORD_COUNT
         self._places: dict[int, tuple[int, View]] = {}
+        self._kept: list[bytes] = []
         self._results = _pair_results(session.steps)
         self._used = {id(result) for found in self._results.values() for result in found}
 
@@ -181,7 +184,18 @@ class _JournalBuilder:
         self._cancel_open_work(PERSON_CONTINUED)
         self._places[id(step)] = self._record_count, self._machine.conversation.view
         if text := self._truncate(step.text):
-            self._record(UserInput(Message.user(text)))
+            self._record(UserInput(Message.user(text, self._attach_pictures(step.pictures))))
+
+    def _attach_pictures(self, pictures: Iterable[bytes]) -> tuple[Attachment, ...]:
+        """What a message shows; the bytes are to be kept before the journal is taken in."""
+        found: list[Attachment] = []
+        for data in pictures:
+            media = identify_media(data)
+            assert media is not None  # else it would be none of the step's
+            attachment = make_attachment(media, f"picture {len(self._kept) + 1}", data)
+            self._kept.append(data)
+            found.append(attachment)
+        return tuple(found)
 
     def _add_answer(self, step: SessionAnswer, results: _Results, *, goes_on: bool) -> None:
         """An answer, its calls, and what came of them, wherever in the file that stands."""
@@ -373,6 +387,7 @@ class _JournalBuilder:
             self._mended.total(),
             self._foreign_count,
             problems,
+            tuple(self._kept),
         )
 
 

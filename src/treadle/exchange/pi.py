@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from treadle.core.llm import Usage
-from treadle.exchange.content_blocks import format_content, list_blocks
+from treadle.exchange.content_blocks import format_content, list_blocks, list_pictures
 from treadle.exchange.json_lines import (
     Fields,
     JsonLine,
@@ -90,7 +90,8 @@ def _add_entry(telling: SessionBuilder, at: str, fields: Fields) -> None:
     kind, message = as_string(fields.get("type")), as_object(fields.get("message"))
     role = as_string(message.get("role")) if kind == "message" else ""
     if role == "user":
-        telling.add_step(SessionPrompt(at, format_content(message.get("content"))))
+        content = message.get("content")
+        telling.add_step(SessionPrompt(at, format_content(content), list_pictures(content)))
     elif role == "assistant":
         _add_answer(telling, at, message)
     elif role == "toolResult":

@@ -10,10 +10,14 @@ from treadle.core.llm import Usage
 
 
 class SessionPrompt(Struct, frozen=True):
-    """A person said something; `at` is a UTC string as records have it, empty if nobody knows."""
+    """A person said something; `at` is a UTC string as records have it, empty if nobody knows.
+
+    `pictures` are the bytes of pictures and documents that they showed with it.
+    """
 
     at: str
     text: str
+    pictures: tuple[bytes, ...] = ()
 
 
 class SessionCall(Struct, frozen=True):

@@ -215,6 +215,8 @@ class _SessionImporter:
         if not draft.message_count:
             outcome = "empty"
         elif not self._is_dry:
+            for data in draft.kept:
+                Blobs(self._store.folders).keep(data)
             self._store.adopt(draft.data)
         return ImportOutcome(
             path,
