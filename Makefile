@@ -31,6 +31,8 @@ fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/treadle graph --machine task > docs/task-machine.mmd
 	$(BIN)/python tests/cli/commands_page.py > docs/commands.md
 	$(BIN)/python tests/tools/definitions.py > tests/tools/builtin_tools.json
+	$(BIN)/python tests/tools/definitions.py openai > tests/tools/tools_openai.json
+	$(BIN)/python tests/tools/definitions.py gemini > tests/tools/tools_gemini.json
 	PYTHONPATH=tests $(BIN)/python tests/app/request_snapshots.py
 
 pictures: $(VENV)/.dev  ## take the pictures of the docs anew, from real sessions

@@ -43,13 +43,14 @@ PATHS: Final = {
 SPEAKERS: Final = (
     Speaker("anthropic-messages", "own", "anthropic:claude-sonnet-5-5"),
     Speaker("openai-chat", "own", "mistral:mistral-medium-3-5"),
-    Speaker("openai-responses", "own", "openai:gpt-6.1-sol"),
+    Speaker("openai-responses", "openai", "openai:gpt-6.1-sol"),
+    Speaker("openai-chat", "gemini", "gemini:gemini-3.8-flash"),
 )
 
 
 def answer_in_its_format(seen: Seen, *what: Any) -> Answer:
     """What `SPEAK` makes of an answer, for the speaker who was asked."""
-    [form] = (one.wire_format for one in SPEAKERS if seen.path.endswith(PATHS[one.wire_format]))
+    [form] = {one.wire_format for one in SPEAKERS if seen.path.endswith(PATHS[one.wire_format])}
     return stream(SPEAK[form](*what))
 
 

@@ -276,3 +276,22 @@ def test_a_hook_without_a_command_is_named_with_its_line(
     ran = treadle("-p", "hello", "-m", script(TALK))
     assert ran.returncode == 2
     assert "config.toml:1: hooks.note needs command" in ran.stderr
+
+
+def test_a_guard_of_paths_is_asked_about_each_file_of_a_patch(tmp_path: Path) -> None:
+    program = (
+        "import json, sys; call = json.load(sys.stdin)['call']; open('seen', 'a').write("
+        "call['arguments']['path'] + ' ' + ','.join(call['paths']) + '\\n');"
+        "sys.exit(2 if 'secret' in call['arguments']['path'] else 0)"
+    )
+    hooks = Hooks({"guard": hook("before_tool", program, tools=("edit_file",))}, str(tmp_path))
+    text = (
+        "*** Begin Patch\n*** Add File: a\n*** Update File: b\n*** Move to: secret\n"
+        "*** Delete File: c\n*** End Patch"
+    )
+    call = ToolCall("c1", "apply_patch", json.dumps({"input": text}))
+    assert asyncio.run(hooks.before_tool(call))
+    every = "a,b,secret,c"
+    assert (tmp_path / "seen").read_text().splitlines() == [
+        f"{path} {every}" for path in ("a", "b", "secret")
+    ]

@@ -45,7 +45,7 @@ def test_with_read_only_nothing_changes_files_but_commands_still_run(
     assert "return a - b" in shown
     assert "Read-only file system" in shown or "Permission denied" in shown
     assert "nothing can be changed here" in shown
-    assert 'call bash again with access="write"' not in shown
+    assert 'call it again with access="write"' not in shown
     done = treadle(*arguments)
     assert "read-only" not in done.stderr
     assert (repository / "touched").exists()

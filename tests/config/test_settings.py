@@ -20,6 +20,7 @@ from treadle.config.settings import (
     TOP_LEVEL_RULES,
     TRAIT_RULES,
     ApprovalMode,
+    Family,
     Hook,
     Settings,
     Thinking,
@@ -28,6 +29,7 @@ from treadle.config.settings import (
 )
 from treadle.config.toml_file import TomlFile
 from treadle.core.llm import ModelTraits
+from treadle.core.tool_families import FAMILIES
 from treadle.errors import ConfigError
 from treadle.models.catalog import ProviderEntry, make_catalog, read_defaults
 
@@ -41,6 +43,7 @@ def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
     assert set(ProviderEntry.__struct_fields__) == set(PROVIDER_RULES)
     assert set(ModelTraits.__struct_fields__) == set(TRAIT_RULES)
     assert get_type_hints(ModelTraits)["reasoning"] == Thinking
+    assert (*FAMILIES,) == get_args(Family)
     assert tuple(APPROVAL_MODES) == get_args(ApprovalMode)
     assert {path[0] for path, _ in ENVIRONMENT.values()} == {*TOP_LEVEL_RULES, "models"} - {
         "sandbox_writable",

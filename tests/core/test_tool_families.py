@@ -8,12 +8,12 @@ from pathlib import Path
 import treadle
 from treadle.app.sessions.sub_agents import KINDS
 from treadle.core.tool_families import OWN_NAMES, ToolKind, kind_of, names_of
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin import OWN_TOOLS
 
 SOURCE = Path(treadle.__file__).parent
 HOME = SOURCE / "core" / "tool_families.py"
-AMBIGUOUS = {"bash", "plan"}
-"""Also the name of a program, and of an approval mode: as a text they may mean that."""
+AMBIGUOUS = {"bash", "plan", "glob", "replace"}
+"""Also a program, an approval mode, an argument, a method: as a text they may mean that."""
 
 
 def find_literals(tree: ast.Module) -> set[tuple[int, str]]:
@@ -63,7 +63,7 @@ def test_the_search_for_names_finds_what_it_is_for() -> None:
 
 
 def test_each_kind_is_a_built_in_tool() -> None:
-    built_in = {tool.definition.name for tool in builtin_tools()}
+    built_in = {tool.definition.name for tool in OWN_TOOLS}
     assert built_in | {kind.name for kind in KINDS} == {*OWN_NAMES.values()}
     assert {kind_of(name) for name in OWN_NAMES.values()} == {*ToolKind}
     assert kind_of("deploy") is None

@@ -284,7 +284,8 @@ def test_what_is_known_of_a_family_is_known_under_every_name() -> None:
         "o4-mini": ModelTraits(200_000, 100_000, "effort", has_temperature=False),
         "gpt-oss-120b": ModelTraits(reasoning="effort"),
     }
-    for family, traits in expected.items():
+    for family, known in expected.items():
+        traits = replace(known, family="claude" if family.startswith("claude") else "openai")
         for name in SPELT[family]:
             provider, _, model = name.partition(":")
             known = BUILT_IN.traits(ModelRef(provider, model))
@@ -293,11 +294,14 @@ def test_what_is_known_of_a_family_is_known_under_every_name() -> None:
     for start in numbers:
         for rest in ("0", "0-mini", "00-2027-01-01", "23"):
             known = BUILT_IN.traits(ModelRef("any", start + rest))
-            assert known == ModelTraits(), start + rest
+            assert replace(known, family="") == ModelTraits(), start + rest
         for rest in ("", "-mini", ".9", ":free", "@20270101", "-20270101", "-2027-01-01"):
             known = BUILT_IN.traits(ModelRef("any", start + rest))
             assert known.context_tokens_max, start + rest
-    assert BUILT_IN.traits(ModelRef("any", "claude-opus-41")) == expected["claude-opus-4"]
+    assert (
+        replace(BUILT_IN.traits(ModelRef("any", "claude-opus-41")), family="")
+        == expected["claude-opus-4"]
+    )
     assert BUILT_IN.traits(ModelRef("openai", "gpt-5-chat-latest")).reasoning == "none"
     assert BUILT_IN.traits(ModelRef("anthropic", "claude-opus-5-5")).reasoning == "adaptive"
 

@@ -20,7 +20,7 @@ from treadle.sandbox.detect import BACKENDS, find_backend
 from treadle.sandbox.path_rules import CREDENTIALS_OF_HOME, HISTORIES_OF_HOME
 from treadle.sandbox.policy import Level, Policy
 from treadle.tool_failure import ToolFailure
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin import OWN_TOOLS
 from treadle.tools.paths import Root
 from treadle.tools.registry import Registry
 
@@ -41,6 +41,7 @@ TRIED: Final[dict[str, dict[str, object]]] = {
     "search_files": {"pattern": "."},
     "edit_file": {"edits": [{"old_str": CANARY, "new_str": "x"}]},
     "write_file": {"content": "x"},
+    "apply_patch": {"patch": "*** Delete File: {path}"},
 }
 """The tools that take the path of a file, and their other arguments."""
 
@@ -76,6 +77,9 @@ def box(workspace: Path, home: Path, level: Level = Level.OFF, **policy: object)
 
 
 async def execute(tools: Registry, tool: str, **arguments: object) -> Outcome:
+    if "patch" in arguments:
+        lines = str(arguments["patch"]).format(path=arguments["path"])
+        arguments = {"input": f"*** Begin Patch\n{lines}\n*** End Patch"}
     call = ToolCall("c", tool, json.dumps(arguments))
     return await tools.execute(call, key="c", progress=lambda report: None)
 
@@ -111,7 +115,7 @@ async def test_no_file_tool_reads_or_changes_what_is_hidden_by_any_name(
     home: Path, above: int
 ) -> None:
     workspace = home if not above else home.parent
-    tools = Registry(builtin_tools(), workspace=workspace, sandbox=box(workspace, home))
+    tools = Registry(OWN_TOOLS, workspace=workspace, sandbox=box(workspace, home))
     wrong = []
     for hidden in (*FILES, *OWN):
         for name in names_of(home / hidden, workspace, home):
@@ -136,7 +140,7 @@ async def test_lists_and_searches_leave_out_what_is_hidden_and_nothing_else(
     prefix = "" if not above else f"{home.name}/"
     for _ in names_of(home / FILES[0], workspace, home):
         pass  # makes the links
-    tools = Registry(builtin_tools(), workspace=workspace, sandbox=box(workspace, home))
+    tools = Registry(OWN_TOOLS, workspace=workspace, sandbox=box(workspace, home))
     listed = text_of(await execute(tools, "list_files")).splitlines()
     assert [name for name in listed if name.removeprefix(prefix) in (*FILES, *OWN)] == []
     assert {f"{prefix}project/notes.txt", f"{prefix}.config/black"} <= {*listed}
@@ -149,7 +153,7 @@ async def test_lists_and_searches_leave_out_what_is_hidden_and_nothing_else(
 
 
 async def test_what_is_hidden_is_not_made_where_it_is_missing(home: Path) -> None:
-    tools = Registry(builtin_tools(), workspace=home, sandbox=box(home, home))
+    tools = Registry(OWN_TOOLS, workspace=home, sandbox=box(home, home))
     for name in (".gnupg/gpg.conf", ".kube/config", ".zsh_history", "own/state/x", ".PGPASS"):
         said = text_of(await execute(tools, "write_file", path=name, content="x"))
         assert "is hidden from tools" in said, name
@@ -172,7 +176,7 @@ def test_a_folder_that_becomes_a_link_is_followed_to_what_is_hidden(
 
 async def test_a_person_lets_tools_see_a_place_by_naming_it(home: Path) -> None:
     seen = ("~/.docker", f"{home}/.config", "~")
-    tools = Registry(builtin_tools(), workspace=home, sandbox=box(home, home, readable=seen))
+    tools = Registry(OWN_TOOLS, workspace=home, sandbox=box(home, home, readable=seen))
     wrong = [
         name
         for name in (*FILES, *OWN)
@@ -194,12 +198,12 @@ def test_what_is_written_where_a_home_is_in_the_workspace_is_asked_about(
         (home / "project", box(home / "project", home), False),
     ]
     for workspace, sandbox, asks in cases:
-        tools = Registry(builtin_tools(), workspace=workspace, sandbox=sandbox)
+        tools = Registry(OWN_TOOLS, workspace=workspace, sandbox=sandbox)
         call = ToolCall("c", "write_file", json.dumps({"path": "new.txt", "content": "x"}))
         scope = tools.scope_of(call)
         assert scope is not None
         assert (scope.must_ask, bool(scope.reasons)) == (asks, asks), workspace
-    tools = Registry(builtin_tools(), workspace=home, sandbox=box(home, home))
+    tools = Registry(OWN_TOOLS, workspace=home, sandbox=box(home, home))
     for path in (".ssh/authorized_keys", "own/config/config.toml"):
         call = ToolCall("c", "write_file", json.dumps({"path": path, "content": "x"}))
         scope = tools.scope_of(call)
@@ -214,7 +218,7 @@ async def test_commands_see_and_change_no_more_than_file_tools(home: Path, backe
     hidden = tuple(str(home / "own" / name) for name in ("data", "state", "config"))
     policy = Policy(hidden=hidden, may_ask=False)
     sandbox = Sandbox(policy, home, backends=(backend,))
-    tools = Registry(builtin_tools(), workspace=home, sandbox=sandbox)
+    tools = Registry(OWN_TOOLS, workspace=home, sandbox=sandbox)
     told = text_of(await execute(tools, "bash", command="cat " + " ".join((*FILES, *OWN))))
     assert CANARY not in told
     attack = (
@@ -241,7 +245,7 @@ async def test_a_folder_besides_the_workspace_hides_the_same(home: Path, backend
         (Policy(hidden=hidden, writable=("~",), may_ask=False), backend == "bubblewrap"),
     ):
         sandbox = Sandbox(policy, home / "project", backends=(backend,))
-        tools = Registry(builtin_tools(), workspace=home / "project", sandbox=sandbox)
+        tools = Registry(OWN_TOOLS, workspace=home / "project", sandbox=sandbox)
         for access, is_told in (("read", True), ("write", is_seen)):
             call = {"command": f"cat {names}", "access": access}
             told = text_of(await execute(tools, "bash", **call))
@@ -288,7 +292,7 @@ async def test_what_variables_name_is_hidden_wherever_it_lies(
             sandbox = Sandbox(
                 Policy(readable=readable, may_ask=False), workspace, backends=(backend,)
             )
-            tools = Registry(builtin_tools(), workspace=workspace, sandbox=sandbox)
+            tools = Registry(OWN_TOOLS, workspace=workspace, sandbox=sandbox)
             for access in ("read", "write"):
                 call = {"command": f"cd {top}; cat {names}", "access": access}
                 told = text_of(await execute(tools, "bash", **call))

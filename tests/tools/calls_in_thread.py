@@ -19,8 +19,8 @@ from treadle.tools.registry import Registry
 class CallsInThread:
     """A thread without a machine: its messages, and what they have told of files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.registry = Registry(builtin_tools(), workspace=folder)
+    def __init__(self, folder: Path, family: str = "") -> None:
+        self.registry = Registry(builtin_tools(family), workspace=folder)
         self.conversation = Conversation([Message.user("go")])
         self.sightings: tuple[Sighting, ...] = ()
         self.count = 0

@@ -294,5 +294,9 @@ def test_a_call_may_run_as_long_as_it_says(folder: Path) -> None:
         name: wanted for name, (_, wanted) in limits().items()
     }
     assert found("read_file", {"path": "x", "timeout_s": 9000}) == 330.0
+    config = AgentConfig(tools=Registry(builtin_tools("openai"), workspace=folder).definitions())
+    assert found("shell_command", {"command": "x", "timeout_ms": 9_000_000}) == 9030.0
+    assert found("shell_command", {"command": "x", "timeout_s": 9000}) == 9030.0
+    assert found("shell_command", {"command": "x"}) == 330.0
     assert found("bash", ["no object"]) == 330.0
     assert found("no_such_tool", {"timeout_s": 9000}) == 330.0

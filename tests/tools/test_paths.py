@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionO
 from treadle.errors import UsageError
 from treadle.platform.open_beneath import OpenBeneath, open_beneath, open_by_walk
 from treadle.tool_failure import ToolFailure
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin import OWN_TOOLS
 from treadle.tools.files import overwrite
 from treadle.tools.grep import answer
 from treadle.tools.paths import Root
@@ -162,8 +162,13 @@ OPERATIONS = {
     "e": ("edit_file", {"edits": [{"old_str": "plain", "new_str": "edited"}]}),
     "l": ("list_files", {}),
     "rl": ("search_files", {"pattern": "plain|written|created"}),
+    "w:add": ("apply_patch", {"patch": "*** Add File: {path}\n+written"}),
+    "e:update": ("apply_patch", {"patch": "*** Update File: {path}\n@@\n-plain\n+edited"}),
+    "w:move": ("apply_patch", {"patch": "*** Update File: origin\n*** Move to: {path}"}),
+    "d:delete": ("apply_patch", {"patch": "*** Delete File: {path}"}),
 }
-"""By letters of `CORPUS`: where one of them stands, the operation must succeed."""
+"""By letters of `CORPUS`: where one of them stands, the operation must succeed. `d` is where `r`
+and `w` do: what is not there cannot be removed."""
 SEARCH_STEP = 13
 """One of so many paths is searched as all are: by a process of its own, which takes its time."""
 
@@ -261,17 +266,21 @@ async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
     wrong = []
     folder = tmp_path
     ws, out = build(folder)
-    before = content(folder)
     for number, (template, allowed) in enumerate(CORPUS.items()):
         path = template.replace("{ws}", str(ws)).replace("{out}", str(out))
-        registry = Registry(builtin_tools(), workspace=Root(ws, opener=opener))
-        asked = ToolCall("1", name, json.dumps({"path": path, **arguments}))
+        if not can_stand_in_patch(path) and "patch" in arguments:
+            continue
+        (ws / "origin").write_text("plain")
+        before = content(folder)
+        registry = Registry(OWN_TOOLS, workspace=Root(ws, opener=opener))
+        asked = ToolCall("1", name, json.dumps(arguments_for(path, arguments)))
         if name == "search_files" and number % SEARCH_STEP:
             outcome = search_here(Root(ws, opener=opener), path, **arguments)
         else:
             outcome = await registry.execute(asked, key="", progress=lambda _: None)
         succeeded = isinstance(outcome, ToolExecutionOutcome.Success)
-        if succeeded != any(letter in allowed for letter in operation):
+        allowed += "d" if {*"rw"} <= {*allowed} else ""
+        if succeeded != any(letter in allowed for letter in operation.partition(":")[0]):
             wrong.append((template, outcome))
         after = content(folder)
         changed = {name for name in before.keys() | after if before.get(name) != after.get(name)}
@@ -285,8 +294,19 @@ async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
             folder = tmp_path / str(number)
             folder.mkdir()
             ws, out = build(folder)
-            before = content(folder)
     assert wrong == []
+
+
+def can_stand_in_patch(path: str) -> bool:
+    """Whether it is one line that does not begin or end with blanks."""
+    return "\n" not in path and path == path.strip() != ""
+
+
+def arguments_for(path: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    if "patch" not in arguments:
+        return {"path": path, **arguments}
+    lines = arguments["patch"].replace("{path}", path)
+    return {"input": f"*** Begin Patch\n{lines}\n*** End Patch"}
 
 
 def test_every_tool_that_takes_a_path_is_tried_with_the_corpus() -> None:

@@ -18,6 +18,7 @@ from treadle.risk.commits import UncommittedFile, find_taken_files
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Network, Policy
 from treadle.tools import command_hints
+from treadle.tools.builtin import builtin_tools
 from treadle.tools.command_access import CommandWish
 from treadle.tools.command_hints import find_hints
 
@@ -29,6 +30,9 @@ PERSONS: Final = (
     UncommittedFile("src/app.py"),
     UncommittedFile("todo.txt", is_untracked=True),
 )
+
+NOT_OFFERED: Final = {"what": "a tool, which you do not have,", "tool": "edit_file or write_file"}
+NAMED: Final = {"read_file": {"what": "a tool of yours", "tool": "it"}}
 
 
 @pytest.fixture
@@ -66,13 +70,44 @@ def test_a_command_is_told_the_way_out(tmp_path: Path, row: dict[str, Any]) -> N
     sandbox = Sandbox(Policy(network=Network(row["network"])), tmp_path, backends=("bubblewrap",))
     sandbox.keep_scratch(str(tmp_path / "T-kept"))
     wish = CommandWish(row["command"], row["access"], network=row["network"] == "on")
-    found = find_hints(row["output"], row["exit_code"], wish, sandbox, str(tmp_path))
+    tools = [tool.definition.name for tool in builtin_tools()]
+    found = find_hints(row["output"], row["exit_code"], wish, sandbox, str(tmp_path), tools)
     name, _, detail = row["after"].partition(" ")
     wanted = getattr(command_hints, name) if name else ""
     wanted = (
-        wanted.format(name=detail, folder=detail, kept="$TREADLE_SCRATCH") if detail else wanted
+        wanted.format(
+            name=detail, folder=detail, kept="$TREADLE_SCRATCH", **NAMED.get(detail, NOT_OFFERED)
+        )
+        if detail
+        else wanted
     )
     assert list(found) == ([wanted] if wanted else [])
+
+
+@for_every_row(
+    "family, name, words",
+    [
+        (
+            "openai",
+            "apply_patch",
+            "apply_patch is a tool of yours and no program of the shell: call it",
+        ),
+        (
+            "gemini",
+            "apply_patch",
+            "which you do not have, and no program of the shell: call replace or",
+        ),
+        ("gemini", "search_files", "call grep_search as a tool"),
+        ("", "list_directory", "call list_files as a tool"),
+    ],
+)
+def test_a_tool_that_is_called_as_a_program_is_named_as_it_is_offered(
+    family: str, name: str, words: str
+) -> None:
+    tools = [tool.definition.name for tool in builtin_tools(family)]
+    wish = CommandWish(f"{name} x")
+    [hint] = find_hints(f"bash: line 1: {name}: command not found", 127, wish, None, "/ws", tools)
+    assert words in hint
 
 
 @for_every_row("row", COMMANDS["commits"])

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from case_tables import for_every_row
+from tools.definitions import SHAPED
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
     EffectClass,
@@ -28,11 +29,14 @@ from treadle.core.tools import (
 from treadle.errors import UsageError
 from treadle.runtime.ports import Tools
 from treadle.tool_failure import ToolFailure
-from treadle.tools import registry as registry_module
+from treadle.tools import tool_thread
 from treadle.tools.registry import AnyTool, Arguments, Registry, ToolContext, ToolReturn, tool
 
 Success = ToolExecutionOutcome.Success
-GOLDEN = Path(__file__).parent / "builtin_tools.json"
+GOLDEN = {
+    family: Path(__file__).parent / (f"tools_{family}.json" if family else "builtin_tools.json")
+    for family in ("", *SHAPED)
+}
 
 
 async def run(one: AnyTool, report: Callable[[ToolProgress], None] = lambda _: None) -> Outcome:
@@ -320,7 +324,7 @@ async def test_a_sync_tool_reports_on_the_event_loop_and_knows_its_key() -> None
 async def test_a_cancelled_thread_that_ends_soon_tells_what_it_did(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(registry_module, "GRACE_S", 60.0)
+    monkeypatch.setattr(tool_thread, "GRACE_S", 60.0)
     started, may_end = threading.Event(), threading.Event()
 
     @tool()
@@ -340,7 +344,7 @@ async def test_a_cancelled_thread_that_ends_soon_tells_what_it_did(
 async def test_a_cancelled_thread_that_does_not_end_is_left_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(registry_module, "GRACE_S", 0.05)
+    monkeypatch.setattr(tool_thread, "GRACE_S", 0.05)
     may_end = threading.Event()
 
     @tool()
@@ -370,11 +374,11 @@ async def test_a_cancellation_passes_through_an_async_tool_that_lets_it() -> Non
         await task
 
 
-@pytest.mark.parametrize("seed", ["1", "2"])
-def test_the_definitions_of_the_built_in_tools_are_the_same_bytes_in_every_run(seed: str) -> None:
+@pytest.mark.parametrize("family", GOLDEN)
+def test_the_definitions_of_the_built_in_tools_are_the_same_bytes_in_every_run(family: str) -> None:
     """They are part of every recorded thread and of every provider's prompt cache."""
-    env = {**os.environ, "PYTHONHASHSEED": seed}
+    env = {**os.environ, "PYTHONHASHSEED": str(len(family) + 1)}
     program = Path(__file__).parent / "definitions.py"
-    printed = subprocess.check_output([sys.executable, program], env=env)
-    advice = "after a change on purpose, `make fmt` writes tests/tools/builtin_tools.json anew"
-    assert printed.decode() == GOLDEN.read_text(), advice
+    printed = subprocess.check_output([sys.executable, program, family], env=env)
+    advice = "after a change on purpose, `make fmt` writes the files in tests/tools anew"
+    assert printed.decode() == GOLDEN[family].read_text(), advice

@@ -42,6 +42,8 @@ Temperature: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 Thinking: TypeAlias = Literal["none", "effort", "budget", "adaptive"]
 """As `ModelTraits.reasoning`; a test holds them together."""
+Family: TypeAlias = Literal["default", "claude", "openai", "gemini"]
+"""The names of `core/tool_families.py`; a test holds them together."""
 
 
 HookMoment: TypeAlias = Literal["before_tool", "after_tool", "before_turn", "after_turn"]
@@ -288,6 +290,7 @@ TRAIT_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "has_temperature": _BOOL,
         "sees_images": _BOOL,
         "reads_pdf": _BOOL,
+        "family": SettingRule(Family, _format_choices(Family)),
     }
 )
 """The keys of a `[model_traits."PROVIDER:MODEL"]`."""

@@ -13,6 +13,7 @@ a yes for the rest of the thread, is for calls of one kind, under the same groun
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -66,7 +67,8 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     words what holds the call when it runs (`workspace-write, no network, bubblewrap`). A call that
     `must_ask` is asked about under every policy. One that is `refused` fails by itself, for the
     reason that stands there, and nobody is asked in vain. `file` is the file that would be written,
-    by its name without links; calls of a round that write one file run one after the other.
+    by its name without links; calls of a round that write one file run one after the other. Of
+    several files `files` has the names, and `content` a digest for each, with spaces between them.
     `access` is what the call may change; without it, what the effect class of its tool says.
     """
 
@@ -79,6 +81,12 @@ class Scope(Struct, frozen=True, omit_defaults=True):
     refused: str = ""
     file: str = ""
     access: Access | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The files that would be written, as far as the tool names them."""
+        return self.files or ((self.file,) if self.file else ())
 
     @property
     def binding(self) -> ApprovalBinding | UnsetType:
@@ -88,6 +96,26 @@ class Scope(Struct, frozen=True, omit_defaults=True):
 
 NO_SCOPE: Final = Scope()
 """That of a call whose tool says nothing. One object, which is what lets it be left out on disk."""
+
+
+def join_scopes(scopes: Sequence[Scope]) -> Scope:
+    """The scope of a call that does all of this, each to one file, on the same ground.
+
+    A grant covers it if it covers each part; a part that no grant covers keeps all from it.
+    """
+    parts = [*{one.file: one for one in scopes}.values()]
+    if len(parts) == 1:
+        return parts[0]
+    kinds = dict.fromkeys(kind for one in parts for kind in one.kinds)
+    return Scope(
+        reasons=tuple(dict.fromkeys(reason for one in parts for reason in one.reasons)),
+        kinds=tuple(kinds) if all(one.kinds for one in parts) else (),
+        ground=parts[0].ground,
+        content=" ".join(one.content for one in parts),
+        must_ask=any(one.must_ask for one in parts),
+        refused=next((one.refused for one in parts if one.refused), ""),
+        files=tuple(one.file for one in parts),
+    )
 
 
 class Grant(Struct, frozen=True, omit_defaults=True):

@@ -278,7 +278,7 @@ def _judge_yes(
         return Yes.NONE, ""
     if status.bound is UNSET:
         return Yes.HOLDS, ""
-    bound = apply_round_writes(status.bound, scope.file, (one for _, one in round_))
+    bound = apply_round_writes(status.bound, scope.written, (one for _, one in round_))
     changed = describe_change(bound, scope.binding)
     return Yes.CHANGED if changed else Yes.HOLDS, changed
 
@@ -378,23 +378,26 @@ def describe_change(before: ApprovalBinding | UnsetType, after: ApprovalBinding 
 
 
 def apply_round_writes(
-    binding: ApprovalBinding, file: str, round_statuses: Iterable[Status]
+    binding: ApprovalBinding, files: Sequence[str], round_statuses: Iterable[Status]
 ) -> ApprovalBinding:
-    """What a yes stands on, after what the calls of its round have made of the file it is for.
+    """What a yes stands on, after what the calls of its round have made of the files it is for.
 
     A person has said yes to all of them before the first one began. What they wrote must follow
     from what the yes was given to, without a gap: where somebody else wrote in between, it stands
     on what it was given to.
     """
-    content = binding.content
+    contents = binding.content.split(" ") if len(files) > 1 else [binding.content]
+    if len(contents) != len(files):
+        return binding
+    content_of = dict(zip(files, contents, strict=True))
     for status in round_statuses:
         outcome = getattr(status, "outcome", None)
         for one in getattr(outcome, "rewritten", ()):
-            if file and one.name == file:
-                if one.before != content:
+            if one.name in content_of:
+                if one.before != content_of[one.name]:
                     return binding
-                content = one.after
-    return ApprovalBinding(binding.ground, content)
+                content_of[one.name] = one.after
+    return ApprovalBinding(binding.ground, " ".join(content_of.values()))
 
 
 def list_obstacles(call: ToolCall, config: AgentConfig, scope: Scope) -> Iterator[str]:

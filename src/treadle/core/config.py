@@ -42,7 +42,8 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     used the fraction `compact_at` of `context_tokens_max`, or `compact_at_tokens`, whichever is
     less. Without a `compact_at` it never is; 0 of another one is no bound (records of earlier
     versions have no `compact_at_tokens`). With `web_search` providers may search the web for the
-    model; nobody is asked about that.
+    model; nobody is asked about that. `family` is that of the model with which the thread began:
+    in its shape all tools are offered, whatever model comes later; empty is the default one.
     """
 
     model_name: str = ""
@@ -63,6 +64,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     compact_at: float = 0.8
     compact_at_tokens: int = 0
     web_search: bool = False
+    family: str = ""
 
     def definition_of(self, tool_name: str) -> ToolDefinition | None:
         """The tool of this name; `None` if the model was not told of one."""

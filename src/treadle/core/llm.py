@@ -68,6 +68,7 @@ class ModelTraits(Struct, frozen=True, omit_defaults=True):
     `reasoning` is how it is asked to think: `none` (it cannot), `effort` (a level), `budget`
     (a number of tokens), `adaptive` (by itself, with a level). Of a model that `sees_images` or
     `reads_pdf` pictures and documents are shown to it; of any other a note stands for them.
+    `family` names the shape in which it knows tools (`core/tool_families.py`).
     """
 
     context_tokens_max: int | None = None
@@ -77,6 +78,7 @@ class ModelTraits(Struct, frozen=True, omit_defaults=True):
     has_temperature: bool = True
     sees_images: bool | None = None
     reads_pdf: bool | None = None
+    family: str = ""
 
 
 _LACKS: Final = {

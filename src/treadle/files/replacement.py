@@ -44,6 +44,29 @@ def replace_file(
     Raises:
         OSError: the disk refused. The file is as it was, and no draft is left.
     """
+    status = write_draft(place, content, draft=draft, mode=mode, prepare=prepare)
+    try:
+        check()
+        os.rename(draft, name, src_dir_fd=place, dst_dir_fd=place)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=place)
+        raise
+    return status
+
+
+def write_draft(
+    place: int,
+    content: bytes,
+    *,
+    draft: AnyStr,
+    mode: int = 0o666,
+    prepare: Callable[[int], None] = lambda _: None,
+) -> os.stat_result:
+    """Write a content durably beside the file that it is for. As `replace_file`, without the end.
+
+    Who renames it over that file has replaced it.
+    """
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=place)
     file = os.open(draft, _NEW_FILE, mode, dir_fd=place)
@@ -52,16 +75,13 @@ def replace_file(
             write_all(file, content)
             prepare(file)
             sync_file(file)
-            status = os.fstat(file)
+            return os.fstat(file)
         finally:
             os.close(file)
-        check()
-        os.rename(draft, name, src_dir_fd=place, dst_dir_fd=place)
     except BaseException:
         with suppress(OSError):
             os.unlink(draft, dir_fd=place)
         raise
-    return status
 
 
 def write_all(file: int, content: bytes) -> None:

@@ -42,10 +42,10 @@ class CallScheduler:
         self._turn = turn
         self._approvals = approvals
         self._waiting: deque[ToolCall] = deque()
-        self._running: dict[str, str] = {}
-        """The calls that run, each with the file that it writes; empty if it names none."""
-        self._file_by_call: dict[str, str] = {}
-        """The calls that had to wait for a file, each with that file."""
+        self._running: dict[str, tuple[str, ...]] = {}
+        """The calls that run, each with the files that it writes, as far as it names them."""
+        self._files_by_call: dict[str, tuple[str, ...]] = {}
+        """The calls that had to wait for a file, each with those that it writes."""
         self._started: list[tuple[ToolCall, Status]] = []
 
     def may_change(self, calls: Sequence[ToolCall]) -> bool:
@@ -62,7 +62,7 @@ class CallScheduler:
     def plan(self, calls: Sequence[ToolCall]) -> None:
         """These are to run, in this order."""
         self._waiting = deque(calls)
-        self._file_by_call.clear()
+        self._files_by_call.clear()
 
     def begin_calls(self) -> bool:
         """Record the intent of the calls that begin now; returns whether others may follow at once.
@@ -82,7 +82,7 @@ class CallScheduler:
                 answers.append(ruling)
             elif isinstance(ruling, StartCall):
                 scope = scope or NO_SCOPE
-                self._running[call.id] = scope.file
+                self._running[call.id] = scope.written
                 answers.append((call, status, scope))
         if questions:
             self._waiting.clear()
@@ -120,19 +120,19 @@ class CallScheduler:
             not machine.parallel_max or len(self._running) < machine.parallel_max
         ):
             call = self._waiting.popleft()
-            if self._is_being_written(self._file_by_call.get(call.id, "")):
+            if self._are_being_written(self._files_by_call.get(call.id, ())):
                 behind.append(call)
                 continue
             scope = self._approvals.scope_of(call)
-            if scope is not None and self._is_being_written(scope.file):
-                self._file_by_call[call.id] = scope.file
+            if scope is not None and self._are_being_written(scope.written):
+                self._files_by_call[call.id] = scope.written
                 behind.append(call)
                 continue
             yield call, status_of[call.id], scope
         self._waiting.extendleft(reversed(behind))
 
-    def _is_being_written(self, file: str) -> bool:
-        return file != "" and file in self._running.values()
+    def _are_being_written(self, files: Sequence[str]) -> bool:
+        return any(not {*files}.isdisjoint(others) for others in self._running.values())
 
     def _forget_ended_calls(self) -> None:
         """A call that is over makes room for another one."""
@@ -156,6 +156,6 @@ class CallScheduler:
         """Nothing is in flight any more."""
         self._waiting.clear()
         self._running.clear()
-        self._file_by_call.clear()
+        self._files_by_call.clear()
         self._started.clear()
         self._approvals.forget_reruns()

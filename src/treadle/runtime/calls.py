@@ -21,6 +21,7 @@ from treadle.core.events import LlmEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest
 from treadle.core.messages import BlobRef, ToolCall
 from treadle.core.sightings import Sightings
+from treadle.core.tool_families import find_shape
 from treadle.core.tools import (
     CompletedToolInfo,
     Outcome,
@@ -145,16 +146,21 @@ def _make_llm_error(kind: LlmErrorKind, message: str) -> LlmEvent.Error:
 def find_call_limit(config: AgentConfig, call: ToolCall) -> float:
     """Seconds that a call may run: `tool_timeout_s`, or more if it names its own limit.
 
-    It can where its tool has a parameter `timeout_s`, which the tool itself holds it to.
+    It can where its tool has a parameter `timeout_s`, whatever a family calls it, which the tool
+    itself holds it to.
     """
-    definition = config.definition_of(call.tool_name)
-    schema = {} if definition is None else definition.input_schema
-    if "timeout_s" not in schema.get("properties", {}):
+    definition, shape = config.definition_of(call.tool_name), find_shape(call.tool_name)
+    properties = {} if definition is None else definition.input_schema.get("properties", {})
+    shown = "timeout_s" if shape is None else shape.name_of("timeout_s")
+    if shown not in properties and "timeout_s" not in properties:
         return config.tool_timeout_s
     from treadle.tools.argument_names import adapt_arguments
 
+    schema = {"properties": {**properties, "timeout_s": properties.get(shown, {})}}
     try:
-        named = adapt_arguments(json.loads(call.arguments_json), schema).get("timeout_s")
+        given = json.loads(call.arguments_json)
+        restored = given if shape is None else shape.restore(given)
+        named = adapt_arguments(restored, schema).get("timeout_s")
     except (ValueError, AttributeError, RecursionError):  # the tool itself will say what is wrong
         return config.tool_timeout_s
     if isinstance(named, bool) or not isinstance(named, int | float):

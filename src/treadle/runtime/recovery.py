@@ -144,7 +144,7 @@ class CallRecovery:
         machine, tools, call = self._journal.machine, self._approvals.tools, one.call
         scope = tools.scope_of(call) or NO_SCOPE
         executions = [status for _, status in machine.round]
-        changed = _find_change(one.bound, scope.binding, scope.file, executions)
+        changed = _find_change(one.bound, scope.binding, scope.written, executions)
         words = [f"{changed} has changed since a person allowed this"] if changed else []
         words += list_obstacles(call, machine.config, scope)
         tool = machine.config.definition_of(call.tool_name)
@@ -157,13 +157,13 @@ class CallRecovery:
 def _find_change(
     bound: ApprovalBinding | UnsetType,
     now: ApprovalBinding | UnsetType,
-    file: str,
+    files: Sequence[str],
     executions: Iterable[Status],
 ) -> str:
     """What has changed since the yes to the first run, if there was one and it was bound."""
     if bound is UNSET:
         return ""
-    return describe_change(apply_round_writes(bound, file, executions), now)
+    return describe_change(apply_round_writes(bound, files, executions), now)
 
 
 def find_effect(status: Status, config: AgentConfig) -> EffectClass:

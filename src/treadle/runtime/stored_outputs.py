@@ -123,11 +123,10 @@ _ALL_THERE_IS: Final = "what its own result shows is all there is; if more is ne
 
 
 def _parse(call: ToolCall) -> dict[str, Any]:
-    from treadle.tools.read_file import read_file
-    from treadle.tools.search_files import search_files
+    from treadle.tools.builtin import find_builtin_tool
 
-    tool = search_files if kind_of(call.tool_name) is ToolKind.SEARCH else read_file
-    return tool.signature.parse(call.arguments_json)
+    tool = find_builtin_tool(call.tool_name)
+    return {"path": None} if tool is None else tool.signature.parse(call.arguments_json)
 
 
 def _explain_absence(conversation: Conversation, output_id: str) -> str:

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from treadle.app.threads.call_arguments import read_arguments
+from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
-from treadle.terminal.call_text import is_file_change
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 COMPARED_LINES_MAX: Final = 1000
@@ -33,10 +32,10 @@ FileReader: TypeAlias = Callable[[str], bytes | None]
 cannot be read, or is too large."""
 
 
-class OriginalFile(Struct, frozen=True):
-    """A file as it was when a call began; `content` is `None` if there was none."""
+class OriginalFiles(Struct, frozen=True):
+    """The files of a call, by path, as they were when it began; `None` where there was none."""
 
-    content: bytes | None
+    contents: Mapping[str, bytes | None]
 
 
 def make_file_reader(folder: Path) -> FileReader:
@@ -65,13 +64,13 @@ def make_file_reader(folder: Path) -> FileReader:
     return read
 
 
-def read_original(call: ToolCall, read: FileReader | None) -> OriginalFile | None:
-    """The file that the call is about to change; `None` if it changes none, or who knows."""
-    path = _path_of(call)
-    if path is None or read is None:
+def read_originals(call: ToolCall, read: FileReader | None) -> OriginalFiles | None:
+    """The files that the call is about to change; `None` if it changes none, or who knows."""
+    paths = list_written_paths(call)
+    if not paths or read is None:
         return None
     try:
-        return OriginalFile(read(path))
+        return OriginalFiles({path: read(path) for path in paths})
     except (OSError, ValueError):
         return None
 
@@ -79,56 +78,77 @@ def read_original(call: ToolCall, read: FileReader | None) -> OriginalFile | Non
 def preview_diff(call: ToolCall, read: FileReader | None = None) -> str | None:
     """What the call would change now; `None` if it is not a call that changes a file."""
     arguments = read_arguments(call)
-    if arguments is None or _path_of(call) is None:
+    if arguments is None or not list_written_paths(call):
         return None
-    before = read_original(call, read)
-    after = None if before is None else _apply_call(call, arguments, before)
+    before = read_originals(call, read)
+    after = None if before is None else _apply_call(call, arguments, before.contents)
     if before is not None and after is not None:
-        return unified_diff(before.content, after)
+        return _diff_files(call, before.contents, after)
     return _diff_arguments(call, arguments)
 
 
 def compute_diff(
-    call: ToolCall, before: OriginalFile | None, read: FileReader | None
+    call: ToolCall, before: OriginalFiles | None, read: FileReader | None
 ) -> str | None:
     """What a call that has ended well has changed; `None` if it is not such a call."""
-    arguments, path = read_arguments(call), _path_of(call)
-    if arguments is None or path is None:
+    arguments = read_arguments(call)
+    if arguments is None or not list_written_paths(call):
         return None
-    after = None if before is None else _apply_call(call, arguments, before)
+    after = None if before is None else _apply_call(call, arguments, before.contents)
     if before is not None and after is not None and read is not None:
         try:
             # `before` may have been read when the change was made already.
-            if before.content != after and read(path) == after:
-                return unified_diff(before.content, after)
+            has_changed = any(before.contents[path] != new for path, new in after.items())
+            if has_changed and all(read(path) == new for path, new in after.items()):
+                return _diff_files(call, before.contents, after)
         except (OSError, ValueError):
             pass
     return _diff_arguments(call, arguments)
 
 
-def _path_of(call: ToolCall) -> str | None:
-    if not is_file_change(call):
-        return None
-    path = (read_arguments(call) or {}).get("path")
-    return path if isinstance(path, str) else None
-
-
-def _apply_call(call: ToolCall, arguments: dict[str, Any], before: OriginalFile) -> bytes | None:
-    """The content that the call makes of the file; `None` if it would fail."""
+def _apply_call(
+    call: ToolCall, arguments: dict[str, Any], before: Mapping[str, bytes | None]
+) -> Mapping[str, bytes | None] | None:
+    """The contents that the call makes of its files; `None` if it would fail."""
     from treadle.tool_failure import ToolFailure
     from treadle.tools.edit_file import Edit, apply_edits
+    from treadle.tools.patch_changes import patch_files
+    from treadle.tools.patch_format import parse_patch
 
+    kind = kind_of(call.tool_name)
     try:
-        if kind_of(call.tool_name) is ToolKind.WRITE:
-            return str(arguments["content"]).encode()
+        if kind is ToolKind.PATCH:
+            patched = patch_files(parse_patch(str(arguments["input"])), before.__getitem__)
+            return {one.path: one.new for one in patched.files}
+        path = str(arguments["path"])
+        if kind is ToolKind.WRITE:
+            return {path: str(arguments["content"]).encode()}
         edits = msgspec.convert(arguments["edits"], list[Edit])
-        return apply_edits(before.content, edits, str(arguments["path"]))[0]
+        return {path: apply_edits(before[path], edits, path)[0]}
     except (KeyError, ValueError, msgspec.ValidationError, ToolFailure):
         return None
 
 
+def _diff_files(
+    call: ToolCall, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]
+) -> str:
+    """The changes of all files; of a patch each begins with a line that names its file."""
+    if kind_of(call.tool_name) is not ToolKind.PATCH:
+        return "\n".join(unified_diff(before[path], new or b"") for path, new in after.items())
+    parts: list[str] = []
+    for path, new in after.items():
+        old = before[path]
+        what = "removed" if new is None else "new" if old is None else "changed"
+        parts.append(f"@@ {path}: {what} @@")
+        if diff := unified_diff(old, new or b""):
+            parts.append(diff)
+    return "\n".join(parts)
+
+
 def _diff_arguments(call: ToolCall, arguments: dict[str, Any]) -> str | None:
     """The change by its arguments alone."""
+    if kind_of(call.tool_name) is ToolKind.PATCH:
+        return _diff_patch(str(arguments.get("input", "")))
     if kind_of(call.tool_name) is ToolKind.WRITE:
         content = arguments.get("content")
         return "\n".join(_prefix_lines("+", content)) if isinstance(content, str) else None
@@ -145,6 +165,22 @@ def _diff_arguments(call: ToolCall, arguments: dict[str, Any]) -> str | None:
             lines.append("@@")
         lines += _prefix_lines("-", str(edit.get("old_str", "")))
         lines += _prefix_lines("+", str(edit.get("new_str", "")))
+    return "\n".join(lines)
+
+
+def _diff_patch(text: str) -> str:
+    """A patch that can be read, as it is written: its lines are those of a diff."""
+    from treadle.tools.patch_format import Operation, parse_patch
+
+    lines: list[str] = []
+    for section in parse_patch(text):
+        moved = f", moved to {section.move_to}" if section.move_to else ""
+        what = {Operation.DELETE: "removed", Operation.ADD: "new"}.get(section.operation, "changed")
+        lines.append(f"@@ {section.path}: {what}{moved} @@")
+        lines += _prefix_lines("+", section.content)
+        for chunk in section.chunks:
+            lines += [f"@@ {context}".rstrip() for context in chunk.contexts or ("",)]
+            lines += [f"{sign}{line}" for sign, line in chunk.lines]
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.app.threads.call_arguments import read_arguments
+from treadle.app.threads.call_arguments import list_written_paths
 from treadle.app.threads.call_text import describe_call
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import FILE_CHANGES, PERSONS_COMMAND, ToolKind, kind_of
@@ -48,8 +48,8 @@ class CallResultText(Struct, frozen=True):
 
 def title_of(call: ToolCall) -> str:
     """A call in one line that steers no terminal: the command, or the tool and what it works on."""
-    path = (read_arguments(call) or {}).get("path") if is_file_change(call) else None
-    title = f"{call.tool_name} {path}" if isinstance(path, str) else describe_call(call)
+    paths = list_written_paths(call)
+    title = f"{call.tool_name} {', '.join(paths)}" if paths else describe_call(call)
     return _to_single_line(title)
 
 

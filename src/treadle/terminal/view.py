@@ -21,11 +21,11 @@ from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.outputs import Output
 from treadle.terminal.call_diffs import (
-    OriginalFile,
+    OriginalFiles,
     compute_diff,
     make_file_reader,
     preview_diff,
-    read_original,
+    read_originals,
 )
 from treadle.terminal.call_text import (
     RunningCall,
@@ -100,7 +100,7 @@ class ChatView:
         self._has_answered = False
         """Whether text of the answer that is being written, or was last, has been shown."""
         self._running: dict[str, RunningCall] = {}
-        self._before: dict[str, OriginalFile] = {}
+        self._before: dict[str, OriginalFiles] = {}
         self._calls: dict[str, ToolCall] = {}
         """Those of this turn; a call's id may come again in another."""
         self._asked: dict[str, str | None] = {}
@@ -332,7 +332,7 @@ class ChatView:
             return
         running = RunningCall(call, self._now())
         self._running[call.id] = running
-        before = read_original(call, self._read)
+        before = read_originals(call, self._read)
         if before is not None:
             self._before[call.id] = before
         if self._terminal.is_plain:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall, is_by_person
-from treadle.core.tool_families import ToolKind, kind_of
+from treadle.core.tool_families import ToolKind, find_shape, kind_of
 
 STEP_COUNT_MAX: Final = 50
 STEP_LENGTH_MAX: Final = 300
@@ -84,8 +84,12 @@ def read_plan_call(call: ToolCall) -> AgentPlan | None:
     """The plan that a call tells; `None` if it is a call of something else, or no plan."""
     if kind_of(call.tool_name) is not ToolKind.PLAN:
         return None
+    shape = find_shape(call.tool_name)
     try:
-        return _DECODER.decode(call.arguments_json)
+        if shape is None or not shape.arguments:
+            return _DECODER.decode(call.arguments_json)
+        given = msgspec.json.decode(call.arguments_json, type=dict[str, Any])
+        return msgspec.convert(shape.restore(given), AgentPlan)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
 

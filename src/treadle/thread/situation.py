@@ -37,7 +37,7 @@ _MARK: Final = "- "
 _MODES: Final = {
     "plan": (
         'plan. Look, and propose: a call that would change something is answered with "not in '
-        'plan mode". Give your steps with the tool `plan` and end your turn; the person then '
+        'plan mode". Give your steps with the tool for plans and end your turn; the person then '
         "decides whether they are carried out."
     ),
     "ask": ("ask. A person is asked before a file is changed, and before a command that writes."),

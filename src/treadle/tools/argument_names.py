@@ -38,6 +38,7 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "cwd": "workdir workingdirectory workingdir directory dir dirpath",
     "timeout_s": "timeoutseconds timeoutsec timeoutsecs timeouts",
     "depth": "maxdepth levels",
+    "input": "patch patchtext patchcontent patchcontents diff",
 }
 """For each parameter what it is called elsewhere: small letters, without what joins words."""
 _COMMENTS: Final = frozenset(

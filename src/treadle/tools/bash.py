@@ -271,7 +271,8 @@ async def _run_command(
     has_exited, hints = ended.cause is Cause.EXIT, tuple[str, ...]()
     if ended.cause is not Cause.CANCEL:
         code = ended.exit_code if has_exited else None
-        hints = tuple(find_hints(text, code, wish, context.sandbox, str(context.workspace.path)))
+        place = str(context.workspace.path)
+        hints = tuple(find_hints(text, code, wish, context.sandbox, place, context.names))
     if has_exited:
         report = _report(text, ended, notes, hints)
     else:

@@ -6,23 +6,23 @@ Each is found in what the command wrote, so it may be wrong; it never changes wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.tool_families import ToolKind, names_of
+from treadle.core.tool_families import FILE_CHANGES, ToolKind, kind_of, names_of
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Network
 from treadle.sandbox.status import NO_NETWORK
 from treadle.tools.command_access import CommandWish, decide_command
 
 COULD_ONLY_READ: Final = (
-    'this command could only read; call bash again with access="write" if it has to change files'
+    'this command could only read; call it again with access="write" if it has to change files'
 )
 HAD_NO_NETWORK: Final = (
-    "this command had no network; call bash again with network=true if it cannot do without"
+    "this command had no network; call it again with network=true if it cannot do without"
 )
 IS_OFFLINE: Final = (
     "this command had the network, and the name was not found: this machine may be offline; use "
@@ -45,10 +45,7 @@ NEVER_ENDS: Final = (
     "a server, or what watches or follows, does not end by itself: call it with `background`, or "
     "start it, ask it and end it in one command (`CMD & sleep 2; curl ...; kill $!`)"
 )
-NO_PROGRAM: Final = (
-    "{name} is a tool and no program of the shell: call it as a tool, if it is among yours, else "
-    "the one of yours that edits or reads files"
-)
+NO_PROGRAM: Final = "{name} is {what} and no program of the shell: call {tool} as a tool"
 IN_OWN_FOLDER: Final = (
     "{folder} is empty at the beginning of each command: make and use files in one command, or "
     "keep them in {kept}"
@@ -70,8 +67,8 @@ _PROGRAM: Final = re.compile(r"/\S+: (line \d+: )?")
 """With which programs begin what they say, if they were called by a path."""
 _ABSOLUTE: Final = re.compile(r"""(?:^|[\s'"`:(=])(/[^\s'"`:)]+)""")
 _TOOL_NAMES: Final = (
-    *("apply_patch", "applypatch", "str_replace_editor", "str_replace_based_edit_tool"),
-    *names_of(ToolKind.READ, ToolKind.LIST, ToolKind.SEARCH, ToolKind.EDIT, ToolKind.WRITE),
+    *("applypatch", "str_replace_editor", "str_replace_based_edit_tool"),
+    *sorted(names_of(ToolKind.READ, ToolKind.LIST, ToolKind.SEARCH, *FILE_CHANGES)),
 )
 _NO_SUCH_PROGRAM: Final = re.compile(rf"\b({'|'.join(_TOOL_NAMES)}): (?:command )?not found")
 _LOST_FILE: Final = re.compile(
@@ -136,7 +133,12 @@ _END_SIZE: Final = 300
 
 
 def find_hints(
-    output: str, exit_code: int | None, wish: CommandWish, sandbox: Sandbox | None, workspace: str
+    output: str,
+    exit_code: int | None,
+    wish: CommandWish,
+    sandbox: Sandbox | None,
+    workspace: str,
+    tools: Sequence[str] = (),
 ) -> Iterator[str]:
     """A line for each thing that a command seems to have failed for want of.
 
@@ -146,6 +148,7 @@ def find_hints(
         wish: what it said that it needs.
         sandbox: as in `decide_command`.
         workspace: the folder that it could have changed.
+        tools: the names of those that are offered.
     """
     if exit_code is None and _FOLLOWS.search(wish.command):
         yield NEVER_ENDS
@@ -155,7 +158,7 @@ def find_hints(
     if not exit_code:
         return
     if named := _NO_SUCH_PROGRAM.search(output):
-        yield NO_PROGRAM.format(name=named[1])
+        yield _explain_tool(named[1], tools)
     box = decide_command(wish, sandbox).box
     lines = output.splitlines()
     has_network = box is None or box.has_network(wish.network)
@@ -173,6 +176,19 @@ def find_hints(
             yield _explain_lost_file(lost[1] or lost[2], box)
     if any(lacks):
         yield _explain_network(wish, sandbox, has_network=has_network)
+
+
+def _explain_tool(name: str, tools: Sequence[str]) -> str:
+    if name in tools:
+        return NO_PROGRAM.format(name=name, what="a tool of yours", tool="it")
+    kind = kind_of(name)
+    others = [one for one in tools if kind_of(one) is kind]
+    others = others or [one for one in tools if kind_of(one) in FILE_CHANGES]
+    return NO_PROGRAM.format(
+        name=name,
+        what="a tool, which you do not have,",
+        tool=" or ".join(others) or "one of yours",
+    )
 
 
 def _find_wait(output: str, *, has_failed: bool) -> str:

@@ -51,11 +51,15 @@ class MissingCause(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A text that is not in a file: the file as it stands, and what was to be replaced by what."""
+    """A text that is not in a file: the file as it stands, and what was to be replaced by what.
+
+    `new_name` is what the model calls the last.
+    """
 
     text: str
     old: str
     new: str
+    new_name: str = "new_str"
 
 
 def find_cause(missing: Missing) -> MissingCause:
@@ -198,7 +202,9 @@ def _name_done(missing: Missing) -> MissingCause | None:
         return None
     numbers = _lines_at(missing.text, places)
     return MissingCause(
-        f"new_str stands there already ({_name_lines(numbers)}): the edit seems to be made", numbers
+        f"{missing.new_name} stands there already ({_name_lines(numbers)}): the edit seems to be "
+        "made",
+        numbers,
     )
 
 

@@ -44,6 +44,22 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
+class EditNames(NamedTuple):
+    """What the model calls the arguments of an edit; `is_single` if it is no list of them."""
+
+    old: str = "old_str"
+    new: str = "new_str"
+    replace_all: str = "replace_all"
+    is_single: bool = False
+
+    def place(self, index: int) -> str:
+        """Where the text to replace of an edit stands."""
+        return self.old if self.is_single else f"edits[{index}].{self.old}"
+
+
+OWN_NAMES: Final = EditNames()
+
+
 class Applied(NamedTuple):
     """A content after some edits, how often they replaced something, and what else is told."""
 
@@ -73,12 +89,18 @@ def edit_file(
         edits: What to replace, in order.
     """
     root, sightings = context.workspace, context.sightings
+    names = EditNames(
+        context.argument("edits.old_str"),
+        context.argument("edits.new_str"),
+        context.argument("edits.replace_all"),
+        is_single=context.shape is not None and bool(context.shape.spread),
+    )
     applied = Applied(b"", 0)
 
     def change(old: bytes | None) -> bytes:
         nonlocal applied
         refuse_changed(sightings, root.name_of(path), digest_of(old), old)
-        applied = apply_edits(old, edits, path)
+        applied = apply_edits(old, edits, path, names)
         return applied.content
 
     try:
@@ -96,22 +118,26 @@ def edit_file(
     return make_write_result(written, "\n".join(said))
 
 
-def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> Applied:
+def apply_edits(
+    content: bytes | None, edits: Sequence[Edit], path: str, names: EditNames = OWN_NAMES
+) -> Applied:
     """The content after all edits. Pure.
 
     Args:
         content: of the file; `None` if there is none.
         edits: in order.
         path: for messages.
+        names: for messages too.
 
     Raises:
         ToolFailure: one of the edits cannot be made.
     """
     data, count, remarks = content or b"", 0, list[str]()
     for index, edit in enumerate(edits):
-        place = f"edits[{index}].old_str"
+        place = names.place(index)
         if edit.old_str == edit.new_str:
-            raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, f"{place} and new_str are the same")
+            words = f"{place} and {names.new} are the same"
+            raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, words)
         if not edit.old_str and data:
             raise ToolFailure(
                 ToolErrorKind.FAILED, f"{place} is empty, which makes new files; {path} has content"
@@ -122,7 +148,7 @@ def apply_edits(content: bytes | None, edits: Sequence[Edit], path: str) -> Appl
             data, count = edit.new_str.encode(), count + 1
             continue
         try:
-            applied = _FileText(data, path).replace(edit, place)
+            applied = _FileText(data, path, names).replace(edit, place)
         except ToolFailure as failure:
             is_missing = failure.kind is ToolErrorKind.TARGET_NOT_FOUND
             if is_missing and index and _FileText(content or b"", path).has(edit.old_str):
@@ -161,8 +187,9 @@ def _read_or_none(root: Root, path: str) -> bytes | None:
 class _FileText:
     """The bytes of a file, and how text is written in it."""
 
-    def __init__(self, data: bytes, path: str) -> None:
+    def __init__(self, data: bytes, path: str, names: EditNames = OWN_NAMES) -> None:
         self._data = data
+        self._names = names
         self._path = path
         crlf_count = data.count(b"\r\n")
         is_crlf = crlf_count > data.count(b"\n") - crlf_count
@@ -208,7 +235,7 @@ class _FileText:
         # A file with line ends of both kinds would not come back as it was.
         is_one_kind = plain == text or plain.replace("\n", "\r\n") == text
         if fit is None or not is_one_kind:
-            missing = Missing(plain, old, new)
+            missing = Missing(plain, old, new, self._names.new)
             cause = find_cause(missing)
             raise ToolFailure(
                 ToolErrorKind.TARGET_NOT_FOUND,
@@ -223,7 +250,7 @@ class _FileText:
         self._check_size(len(data))
         first, last = plain.count("\n", 0, start) + 1, plain.count("\n", 0, max(start, end - 1)) + 1
         where = f"line {first}" if first == last else f"lines {first}-{last}"
-        indented = "" if fitted == new else ", and new_str was indented as they are"
+        indented = "" if fitted == new else f", and {self._names.new} was indented as they are"
         remark = f"[{place} differed from {where} in white space only: taken for them{indented}]"
         return Applied(data, 1, (remark,))
 
@@ -239,7 +266,7 @@ class _FileText:
         message = f"{place} occurs more than once in {self._path} (lines {where})"
         return ToolFailure(
             ToolErrorKind.FAILED,
-            f"{message}: give more lines around it, or set replace_all",
+            f"{message}: give more lines around it, or set {self._names.replace_all}",
             show_lines(self._data.decode(self._encoding).split("\n"), numbers),
         )
 

@@ -34,7 +34,8 @@ Check: TypeAlias = Callable[[str, bytes | None], None]
 ABSENT: Final = "absent"
 """What `content_of` says where there is no file."""
 
-_turn: Final = Lock()
+turn: Final = Lock()
+"""Writers of this process take turns."""
 
 
 class Written(NamedTuple):
@@ -122,10 +123,10 @@ def rewrite(root: Root, path: str, change: Change) -> Written:
             file meanwhile. The file is as it was (unless only its folder could not be synced),
             and no temporary file is left.
     """
-    with _turn, as_failure(path):
+    with turn, as_failure(path):
         old = read_if_there(root, path)
         new = change(old)
-        return _put(root, path, new, lambda place, name: _unchanged(place, name, path, old))
+        return _put(root, path, new, lambda place, name: look_unchanged(place, name, path, old))
 
 
 def overwrite(
@@ -141,7 +142,7 @@ def overwrite(
 
     Raises as `rewrite`, but not for what the file held.
     """
-    with _turn, as_failure(path):
+    with turn, as_failure(path):
         return _put(root, path, content, lambda place, name: _look_at(place, name, check))
 
 
@@ -172,12 +173,13 @@ def _read_all(fd: int, path: str) -> bytes:
         room -= len(chunk)
     if room <= 0:
         raise ToolFailure(
-            ToolErrorKind.FAILED, f"{path} is larger than {EDIT_SIZE_MAX} bytes: edit it with bash"
+            ToolErrorKind.FAILED,
+            f"{path} is larger than {EDIT_SIZE_MAX} bytes: edit it with a command",
         )
     return b"".join(chunks)
 
 
-def _unchanged(place: int, name: str, path: str, old: bytes | None) -> tuple[str, bytes | None]:
+def look_unchanged(place: int, name: str, path: str, old: bytes | None) -> tuple[str, bytes | None]:
     """The file as it is, if it is still what `change` was given; it is refused if not."""
     try:
         fd = open_regular(name, place)
@@ -196,6 +198,11 @@ def _unchanged(place: int, name: str, path: str, old: bytes | None) -> tuple[str
     return digest_of(old), old
 
 
+def make_draft_name() -> str:
+    """A name under which a file is written first."""
+    return f".{secrets.token_hex(8)}.treadle-tmp"
+
+
 def _put(
     root: Root,
     path: str,
@@ -205,8 +212,8 @@ def _put(
     """Put the content in place; `look` says, right before, what the file is that goes."""
     with root.locate(path, create_parents=True) as (place, name):
         root.refuse_protected(place, name, path)
-        before = _stat_writable(place, name)
-        temporary = f".{secrets.token_hex(8)}.treadle-tmp"
+        before = stat_writable(place, name)
+        temporary = make_draft_name()
         mode = 0o666 if before is None else 0o600
         digest, old = "", None
 
@@ -220,7 +227,7 @@ def _put(
             content,
             draft=temporary,
             mode=mode,
-            prepare=lambda file: None if before is None else _keep_mode(file, before),
+            prepare=lambda file: None if before is None else keep_mode(file, before),
             check=check,
         )
         sync_folder(place)
@@ -238,7 +245,7 @@ def read_unless_large(fd: int) -> tuple[str, bytes | None]:
     return digest_of(data), data
 
 
-def _stat_writable(place: int, name: str) -> os.stat_result | None:
+def stat_writable(place: int, name: str) -> os.stat_result | None:
     """The file to be replaced, if any; refused where writing into it would be.
 
     A rename asks only the folder for permission, so the file is asked by opening it.
@@ -254,7 +261,8 @@ def _stat_writable(place: int, name: str) -> os.stat_result | None:
         os.close(fd)
 
 
-def _keep_mode(fd: int, before: os.stat_result) -> None:
+def keep_mode(fd: int, before: os.stat_result) -> None:
+    """Give a draft the owner, where that is permitted, and the mode of the file it is for."""
     mode = stat.S_IMODE(before.st_mode)
     try:
         os.fchown(fd, before.st_uid, before.st_gid)

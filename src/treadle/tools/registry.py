@@ -22,15 +22,13 @@ may raise anything. Only a cancellation passes through, and only if the tool let
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -41,6 +39,7 @@ from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
 from treadle.core.sightings import Sightings
+from treadle.core.tool_families import OfferedTool
 from treadle.core.tools import (
     EffectClass,
     Outcome,
@@ -65,10 +64,8 @@ from treadle.tools.signature import Signature
 from treadle.tools.tool_return import ShownFile as ShownFile
 from treadle.tools.tool_return import ToolReturn as ToolReturn
 from treadle.tools.tool_return import clean_names, clean_text, make_success
+from treadle.tools.tool_thread import TellProgress, run_in_thread
 
-GRACE_S: Final = 5.0
-"""So long a cancelled call in a thread may take to end; then it is left behind. A file tool needs
-milliseconds, and its result is worth more than "nobody knows"."""
 MESSAGE_SIZE_MAX: Final = 2000
 """Characters of an unexpected exception's text; some carry whole documents."""
 
@@ -104,7 +101,9 @@ class ToolContext(Struct, frozen=True):
     empty if it has none. `others_files` are those that are not committed and not the agent's, as
     far as somebody knows. `sightings` say which files the model has been told of in its thread;
     `None` if nobody knows. `call_id` names the call in its thread. `background` takes commands that
-    go on when their call has returned; `None` where nobody could look after them.
+    go on when their call has returned; `None` where nobody could look after them. `shape` is
+    that in which the tool is offered, if it is not its own, and `names` are those of all tools that
+    are offered.
     """
 
     key: str
@@ -116,6 +115,12 @@ class ToolContext(Struct, frozen=True):
     sightings: Sightings | None = None
     call_id: str = ""
     background: BackgroundCommands | None = None
+    shape: OfferedTool | None = None
+    names: tuple[str, ...] = ()
+
+    def argument(self, path: str) -> str:
+        """What the model calls an argument of the tool, or a field of one (`LIST.FIELD`)."""
+        return path.rpartition(".")[2] if self.shape is None else self.shape.name_of(path)
 
     @property
     def workspace(self) -> Root:
@@ -158,7 +163,9 @@ class ToolContext(Struct, frozen=True):
 class Tool(Generic[P, R]):
     """A function that a model may call; still a function to everybody else."""
 
-    __slots__ = ("_risk_of", "_scope_of", "definition", "function", "is_async", "signature")
+    __slots__ = (
+        *("_risk_of", "_scope_of", "definition", "function", "is_async", "shape", "signature"),
+    )
 
     def __init__(
         self,
@@ -167,8 +174,9 @@ class Tool(Generic[P, R]):
         risk: RiskLevel,
         risk_of: RiskOf | None = None,
         scope_of: ScopeOf | None = None,
+        shape: OfferedTool | None = None,
     ) -> None:
-        name = function.__name__
+        name = function.__name__ if shape is None else shape.name
         if not is_tool_name(name):
             raise UsageError(f"{name!r} cannot be the name of a tool")
         if inspect.iscoroutinefunction(risk_of):
@@ -178,11 +186,16 @@ class Tool(Generic[P, R]):
         self._risk_of: Final = None if risk_of is None else _with_context(risk_of)
         self._scope_of: Final = scope_of
         self.function: Final = function
-        self.signature: Final = Signature(function, ToolContext)
+        self.shape: Final = shape
+        self.signature: Final = Signature(function, ToolContext, shape)
         self.is_async: Final = inspect.iscoroutinefunction(function)
-        self.definition = ToolDefinition(
-            name, self.signature.description, self.signature.schema, effect, risk
-        )
+        description = (shape and shape.description) or self.signature.description
+        self.definition = ToolDefinition(name, description, self.signature.schema, effect, risk)
+
+    def offered_as(self, shape: OfferedTool) -> Tool[P, R]:
+        """The same tool in another shape: what it does, its risk and its scope stay."""
+        told = self.definition
+        return Tool(self.function, told.effect, told.risk, self._risk_of, self._scope_of, shape)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
@@ -355,6 +368,7 @@ class Registry:
             sightings,
             call_id,
             background,
+            names=tuple(self._tools),
         )
 
     async def execute(
@@ -401,13 +415,17 @@ class Registry:
             raise ToolFailure(ToolErrorKind.NOT_FOUND, f"{call.tool_name}; there are: {names}")
         only_reads = tool.definition.effect is EffectClass.READ
         parsed = tool.signature.parse(call.arguments_json)
-        root = context.root
+        root, context = context.root, replace(context, shape=tool.shape)
         context, arguments = context.place(parsed, only_reads=only_reads)
         if tool.is_async:
             first = (context,) if tool.signature.takes_context else ()
             value = await tool.function(*first, **arguments)
         else:
-            value = await _run_in_thread(tool, context, arguments)
+            value = await run_in_thread(
+                tool.definition.name,
+                partial(_call_sync, tool, context, arguments),
+                context.progress,
+            )
         if context.is_in_scratch and isinstance(value, ToolReturn):
             # Nothing of the workspace has changed, and none of these names means a file of it.
             place = context.workspace.path
@@ -419,40 +437,8 @@ class Registry:
         return value
 
 
-async def _run_in_thread(tool: AnyTool, context: ToolContext, arguments: dict[str, Any]) -> Any:
-    """Run a sync tool in a daemon thread: one that hangs must not keep the program from exiting."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-
-    def post(callback: Callable[..., None], *args: Any) -> None:
-        with suppress(RuntimeError):  # the loop was closed while the thread went on
-            loop.call_soon_threadsafe(callback, *args)
-
-    def settle(value: Any, error: BaseException | None = None) -> None:
-        if not done.cancelled():
-            done.set_result((value, error))
-
-    def body() -> None:
-        try:
-            post(settle, tool.function(*first, **arguments))
-        except BaseException as error:  # noqa: BLE001  carried over to the event loop
-            post(settle, None, error)
-
-    reports = replace(context, progress=lambda report: post(context.progress, report))
-    first = (reports,) if tool.signature.takes_context else ()
-    run = contextvars.copy_context().run
-    threading.Thread(target=run, args=(body,), name=tool.definition.name, daemon=True).start()
-    try:
-        value, error = await asyncio.shield(done)
-    except asyncio.CancelledError:
-        # A thread cannot be stopped; most end at once, and then what they did is known.
-        await asyncio.wait([done], timeout=GRACE_S)
-        if not done.done():
-            done.cancel()
-            raise ToolFailure(
-                ToolErrorKind.CANCELLED, "it does not stop and may still take effect"
-            ) from None
-        value, error = done.result()
-    if error is not None:
-        raise error
-    return value
+def _call_sync(
+    tool: AnyTool, context: ToolContext, arguments: dict[str, Any], progress: TellProgress
+) -> Any:
+    first = (replace(context, progress=progress),) if tool.signature.takes_context else ()
+    return tool.function(*first, **arguments)

@@ -15,10 +15,12 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from treadle.core.tool_families import OfferedTool
 from treadle.core.tools import ToolErrorKind
 from treadle.errors import UsageError
 from treadle.tool_failure import ToolFailure
 from treadle.tools.argument_names import ArgumentConflictError, adapt_arguments
+from treadle.tools.shown_schema import show_schema, translate_names
 
 DEPTH_MAX: Final = 64
 """Levels of nesting in arguments, as in records; what is deeper breaks whoever walks over it."""
@@ -40,12 +42,16 @@ class Signature:
         function: annotated, with a Google-style docstring: what stands before `Args:` is the
             description, the entries of `Args:` describe the parameters.
         context: the type of an optional first parameter that is not the model's to give.
+        shape: how a family of models is told of it, if other than it is.
 
     Raises:
         UsageError: something is missing or cannot be said in JSON; the message says what.
     """
 
-    def __init__(self, function: Callable[..., Any], context: type) -> None:
+    def __init__(
+        self, function: Callable[..., Any], context: type, shape: OfferedTool | None = None
+    ) -> None:
+        self._shape: Final = shape
         self._name = function.__name__
         hints = self._hints(function)
         parameters = list(inspect.signature(function).parameters.values())
@@ -65,9 +71,10 @@ class Signature:
             self._arguments = msgspec.defstruct(
                 self._name, fields, forbid_unknown_fields=True, kw_only=True, frozen=True
             )
-            self.schema: Final = _plain_schema(self._arguments)
+            self._schema: Final = _plain_schema(self._arguments)
         except (TypeError, RecursionError) as error:
             raise self._fault(f"takes what JSON cannot say: {error}") from error
+        self.schema: Final = self._schema if shape is None else show_schema(self._schema, shape)
         self._decoder: msgspec.json.Decoder[Struct] = msgspec.json.Decoder(self._arguments)
 
     def parse(self, arguments_json: str) -> dict[str, Any]:
@@ -100,7 +107,10 @@ class Signature:
     def _decode(self, data: bytes) -> Struct:
         """The arguments; those that do not fit are read once more as other tools have them."""
         try:
-            return self._decoder.decode(data)
+            if self._shape is None:
+                return self._decoder.decode(data)
+            given = msgspec.json.decode(data, type=dict[str, Any])
+            return msgspec.convert(self._shape.restore(given), self._arguments)
         except msgspec.ValidationError as error:
             try:
                 given = msgspec.json.decode(data)
@@ -114,9 +124,14 @@ class Signature:
         Raises:
             ArgumentConflictError: two of them say different things of one.
         """
-        return adapt_arguments(arguments, self.schema) if isinstance(arguments, dict) else arguments
+        if not isinstance(arguments, dict):
+            return arguments
+        restored = arguments if self._shape is None else self._shape.restore(arguments)
+        return adapt_arguments(restored, self._schema)
 
     def _explain(self, message: str) -> str:
+        if self._shape is not None:
+            message = translate_names(message, self._shape)
         if "unknown field" not in message:
             return message
         place = _PLACE.search(message)

@@ -126,6 +126,20 @@ def fit_replacement(text: str, old: str, new: str) -> Fit | None:
     return Fit(TextSpan(start, end), fitted)
 
 
+def indent_like(old: Sequence[str], there: Sequence[str], new: Sequence[str]) -> list[str] | None:
+    """New lines with the indentation of the file; `None` if it is not clear which that is.
+
+    Args:
+        old: lines as they were written.
+        there: the same lines as the file has them.
+        new: what comes to stand among them, indented as `old` is.
+    """
+    pairs = [(one, other) for one, other in zip(old, there, strict=True) if one.strip()]
+    indents = _pair_indents([one for one, _ in pairs], [other for _, other in pairs])
+    fitted = None if indents is None else _indent("\n".join(new), indents, 0)
+    return None if fitted is None else fitted.split("\n") if new else []
+
+
 def _strip_common_breaks(old: str, new: str) -> tuple[str, str]:
     """Both without the empty lines that both begin with: they stay as the file has them."""
     while old.startswith("\n") and new.startswith("\n"):

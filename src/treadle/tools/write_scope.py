@@ -26,11 +26,21 @@ from treadle.tools.syntax_remark import describe_syntax
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:
     """High for a file that other programs run by themselves, as far as its path says so."""
-    return RiskLevel.HIGH if runs_by_itself(arguments["path"])[0] else RiskLevel.MEDIUM
+    return risk_of_path(arguments["path"])
+
+
+def risk_of_path(path: str) -> RiskLevel:
+    """The risk of writing a file of this path."""
+    return RiskLevel.HIGH if runs_by_itself(path)[0] else RiskLevel.MEDIUM
 
 
 def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
-    """What a yes to writing this file covers.
+    """What a yes to writing this file covers. As `scope_of_path`."""
+    return scope_of_path(arguments["path"], context)
+
+
+def scope_of_path(path: str, context: ToolContext) -> Scope:
+    """What a yes to writing the file of this path covers.
 
     A file in the workspace itself is a kind of its own; any other stands for its folder. One that
     links lead to is told by where it really is.
@@ -39,7 +49,7 @@ def scope_of_writing(arguments: Arguments, context: ToolContext) -> Scope:
         ToolFailure: the path leads outside; the call will fail by itself.
         OSError: the file cannot be read.
     """
-    root, path = context.workspace, arguments["path"]
+    root = context.workspace
     name = _real_name(root, path)
     if root.rules.hides(root.path / name):
         return Scope(refused=_why_refused(root, path))

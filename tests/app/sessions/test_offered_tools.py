@@ -8,6 +8,7 @@ from typing import Any
 
 from treadle.app.sessions.offered_tools import choose_tools
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import FAMILIES, ToolKind, kind_of
 from treadle.core.tools import EffectClass, ToolExecutionOutcome
 from treadle.sandbox.policy import Level
 from treadle.tools.builtin import builtin_tools
@@ -30,7 +31,9 @@ async def test_what_is_left_out_says_why_and_in_plan_mode_that_it_is_not_for_tha
     for case in product(Level, (True, False), (True, False), (READERS, set(ALL))):
         level, only_reads, has_network, kept = case
         every = [one for one in builtin_tools() if one.definition.name in kept]
-        chosen = choose_tools(every, level, only_reads=only_reads, has_network=has_network)
+        chosen = choose_tools(
+            every, level, family="", only_reads=only_reads, has_network=has_network
+        )
         found = Registry(chosen.tools, workspace=tmp_path, unavailable=chosen.unavailable)
         offered = {one.name: one for one in found.definitions()}
         gone = {*({"edit_file", "write_file"} if level is Level.READ_ONLY else ())}
@@ -54,14 +57,20 @@ async def test_what_is_left_out_says_why_and_in_plan_mode_that_it_is_not_for_tha
 
 
 def test_all_modes_offer_the_same() -> None:
-    for level, has_network in product(Level, (True, False)):
+    for family, level, has_network in product(FAMILIES, Level, (True, False)):
         plan, other = (
             [
                 one.definition
                 for one in choose_tools(
-                    builtin_tools(), level, only_reads=only_reads, has_network=has_network
+                    builtin_tools(family),
+                    level,
+                    family=family,
+                    only_reads=only_reads,
+                    has_network=has_network,
                 ).tools
             ]
             for only_reads in (True, False)
         )
         assert plan == other
+        [command] = [one for one in plan if kind_of(one.name) is ToolKind.RUN]
+        assert ("network" in command.input_schema["properties"]) == has_network

@@ -92,9 +92,10 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
         return replace(machine.config, tools=tools, approval=approval.policy).without_grants()
     observer = setup.make_observer(folder, setup.make_sandbox(folder))
     begun = observer.observe_beginning(approval.name)
+    family = setup.choose_family()
     return AgentConfig(
         model_name=machine.config.model_name,
-        system_prompt=make_system_prompt(begun, setup.store.places, setup.notices),
+        system_prompt=make_system_prompt(begun, setup.store.places, family, setup.notices),
         tools=tools,
         max_tokens=settings.max_tokens or 0,
         temperature=settings.temperature,
@@ -103,6 +104,7 @@ def _build_config(setup: Setup, approval: Approval) -> AgentConfig:
         approval=approval.policy,
         context_tokens_max=machine.config.context_tokens_max,
         compact_at_tokens=settings.compact_at,
+        family=family,
     )
 
 
@@ -112,7 +114,7 @@ def _select_tools(setup: Setup) -> tuple[ToolDefinition, ...]:
     offered = {tool.name for tool in machine.config.tools}
     return tuple(
         tool.definition
-        for tool in builtin_tools()
+        for tool in builtin_tools(setup.choose_family())
         if not isinstance(machine, TaskMachine) or tool.definition.name in offered
     )
 

@@ -10,6 +10,7 @@ from treadle.config.approval_modes import APPROVAL_MODES
 from treadle.config.settings import ApprovalMode
 from treadle.core.approval import NeverAsk, OnlyRead, Policy
 from treadle.core.config import AgentConfig
+from treadle.core.tool_families import FAMILIES
 from treadle.core.tools import EffectClass
 from treadle.tools.builtin import builtin_tools
 
@@ -17,7 +18,8 @@ MODES: Final[tuple[ApprovalMode, ...]] = tuple(APPROVAL_MODES)
 
 MUTATING_TOOLS: Final = frozenset(
     tool.definition.name
-    for tool in builtin_tools()
+    for family in FAMILIES
+    for tool in builtin_tools(family)
     if tool.definition.effect is not EffectClass.READ
 )
 """The tools whose calls `plan` refuses."""

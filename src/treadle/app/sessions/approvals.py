@@ -35,7 +35,7 @@ from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
 from treadle.store.local_store import LocalStore
 from treadle.tool_failure import ToolFailure
-from treadle.tools.builtin import builtin_tools
+from treadle.tools.builtin import find_builtin_tool
 
 _UNKNOWN_FOLDER: Final = "the folder it would run in is not here, so nobody can tell what it does"
 
@@ -227,15 +227,15 @@ def _refuse_excluded_tools(setup: Setup, chosen: Sequence[Question]) -> None:
 
 def _refuse_invalid_arguments(question: Question, arguments: str) -> None:
     """Arguments that the tool would not take are said to be wrong before the question is gone."""
-    for tool in builtin_tools():
-        if tool.definition.name == question.call.tool_name:
-            try:
-                tool.signature.parse(arguments)
-            except ToolFailure as failure:
-                raise UsageError(
-                    f"{question.call.tool_name} does not take these arguments: {failure.message}",
-                    hint="nothing was answered; give the whole of them as a JSON object",
-                ) from None
+    tool = find_builtin_tool(question.call.tool_name)
+    try:
+        if tool is not None:
+            tool.signature.parse(arguments)
+    except ToolFailure as failure:
+        raise UsageError(
+            f"{question.call.tool_name} does not take these arguments: {failure.message}",
+            hint="nothing was answered; give the whole of them as a JSON object",
+        ) from None
 
 
 def _select_questions(

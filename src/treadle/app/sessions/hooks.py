@@ -26,9 +26,10 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from treadle import helper_programs
-from treadle.app.threads.call_arguments import read_arguments
+from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import FILE_CHANGES, OWN_NAMES, kind_of, list_meant_names
 from treadle.core.tools import Outcome, ToolExecutionOutcome
 from treadle.errors import AgentError
 from treadle.outputs import TurnFinished
@@ -70,8 +71,18 @@ class Hooks:
         return any(hook.on in moments for hook in self._hooks.values())
 
     async def before_tool(self, call: ToolCall) -> str:
-        """Why a call must not run; empty if it may. The first no is the answer."""
-        return await self._run_hooks("before_tool", call.tool_name, call=_describe_call(call))
+        """Why a call must not run; empty if it may. The first no is the answer.
+
+        Of a call that changes several files hooks are asked about each, as who guards a path looks
+        at one.
+        """
+        told = _describe_call(call)
+        for path in told.get("paths", ()) or (None,):
+            if path is not None and isinstance(told["arguments"], dict):
+                told["arguments"] = {**told["arguments"], "path": path}
+            if no := await self._run_hooks("before_tool", call.tool_name, call=told):
+                return no
+        return ""
 
     async def after_tool(self, call: ToolCall, outcome: Outcome) -> str:
         """What the model is to read behind the result; empty if nothing."""
@@ -116,15 +127,25 @@ class Hooks:
 
 
 def _applies_to(hook: Hook, tool_name: str) -> bool:
-    return any(fnmatchcase(tool_name, pattern) for pattern in hook.tools)
+    names = list_meant_names(tool_name)
+    return any(fnmatchcase(name, pattern) for pattern in hook.tools for name in names)
 
 
 def _describe_call(call: ToolCall) -> dict[str, Any]:
-    """The call as a hook reads it: arguments as the tool takes them, or text if they are none."""
+    """The call as a hook reads it: arguments as the tool takes them, or text if they are none.
+
+    `tool` is our own name of the tool, whatever the model calls it (`called`). Of a call that
+    changes files `paths` are all that it would write.
+    """
     arguments = read_arguments(call)
-    if arguments is None:
-        return {"id": call.id, "tool": call.tool_name, "arguments": call.arguments_json}
-    return {"id": call.id, "tool": call.tool_name, "arguments": arguments}
+    kind = kind_of(call.tool_name)
+    return {
+        "id": call.id,
+        "tool": call.tool_name if kind is None else OWN_NAMES[kind],
+        **({} if kind is None or OWN_NAMES[kind] == call.tool_name else {"called": call.tool_name}),
+        "arguments": call.arguments_json if arguments is None else arguments,
+        **({"paths": list_written_paths(call)} if kind in FILE_CHANGES else {}),
+    }
 
 
 async def _run_hook(

@@ -7,15 +7,17 @@ offered it before or knows it from elsewhere, and reads then why it is not there
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from treadle.app.sessions.approval_modes import MUTATING_TOOLS
 from treadle.core.call_decision import FORBIDDEN_REASON
-from treadle.core.tool_families import COMMAND_NAME, FILE_CHANGES, ToolKind, names_of
+from treadle.core.tool_families import FILE_CHANGES, ToolKind, kind_of, names_of
 from treadle.sandbox.policy import Level
+from treadle.thread.fold import ThreadFold
+from treadle.tools.builtin import builtin_tools
 from treadle.tools.command_access import READ_ONLY
 from treadle.tools.registry import AnyTool
 from treadle.tools.web_fetch import NO_WEB
@@ -35,14 +37,38 @@ class OfferedTools(Struct, frozen=True):
     unavailable: Mapping[str, str]
 
 
+def choose_family(thread: ThreadFold | None, find_family: Callable[[], str]) -> str:
+    """The family in whose shape a thread is offered tools: its own, or that of its first model.
+
+    Args:
+        thread: the thread; `None` if it begins now. Another program told its models of other
+            tools: what is imported of it begins here too.
+        find_family: that of the model.
+    """
+    is_new = thread is None or (
+        thread.imported_from is not None and not thread.machine.config.system_prompt
+    )
+    return find_family() if thread is None or is_new else thread.machine.config.family
+
+
+def list_tools(family: str, thread: ThreadFold | None) -> list[AnyTool]:
+    """The tools of a family; for a task that keeps those it was begun with, those alone."""
+    tools = builtin_tools(family)
+    if thread is None:
+        return [*tools]
+    offered = {tool.name for tool in thread.machine.config.tools}
+    return [tool for tool in tools if tool.definition.name in offered]
+
+
 def choose_tools(
-    tools: Sequence[AnyTool], level: Level, *, only_reads: bool, has_network: bool
+    tools: Sequence[AnyTool], level: Level, *, family: str, only_reads: bool, has_network: bool
 ) -> OfferedTools:
     """Those of a thread's tools that can be had.
 
     Args:
         tools: all of the thread.
         level: what commands may change.
+        family: in whose shape they are.
         only_reads: whether the thread is in plan mode.
         has_network: whether a person may be asked for the network, or has allowed it.
     """
@@ -53,11 +79,12 @@ def choose_tools(
     offered = tuple(tool for tool in tools if tool.definition.name not in unavailable)
     if only_reads:
         # Also those that a task of an earlier version was not offered in this mode.
-        lacking = MUTATING_TOOLS - {tool.definition.name for tool in offered}
+        known = {tool.definition.name for tool in builtin_tools(family)}
+        lacking = MUTATING_TOOLS & known - {tool.definition.name for tool in offered}
         unavailable |= dict.fromkeys(lacking, FORBIDDEN_REASON)
     return OfferedTools(offered, unavailable)
 
 
 def _leave_out_network(tool: AnyTool) -> AnyTool:
-    is_command = tool.definition.name == COMMAND_NAME
+    is_command = kind_of(tool.definition.name) is ToolKind.RUN
     return tool.without_argument(NETWORK_ARGUMENT) if is_command else tool

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from treadle.app.files.hidden_paths import make_hidden_check
 from treadle.config.project_trust import TrustedFiles, read_trusted_files
+from treadle.core.tool_families import OWN_NAMES, ToolKind
 from treadle.errors import UsageError
 from treadle.models.catalog import suggest_name
 from treadle.store.paths import Places
@@ -42,7 +43,7 @@ _CALL: Final = re.compile(r"/([^\s/]+)(?:\s+(.*))?\Z", re.DOTALL)
 
 _SKILLS_HEAD: Final = """\
 Skills are folders of instructions for a kind of work. When a task fits one of these, read its
-SKILL.md with read_file before you begin, and follow it; paths in it are relative to its folder.
+SKILL.md with {reader} before you begin, and follow it; paths in it are relative to its folder.
 Read its other files when it says so, and run its scripts as commands."""
 
 
@@ -122,15 +123,18 @@ def _judge(files: Iterable[PromptFile], trusted: TrustedFiles) -> Iterable[Liste
         yield ListedPrompt(file.prompt, file.path, origin, use)
 
 
-def describe_skills(listed: PromptFileList, folder: str) -> str:
+def describe_skills(
+    listed: PromptFileList, folder: str, reader: str = OWN_NAMES[ToolKind.READ]
+) -> str:
     """What an agent is told of the skills when its thread begins; empty if there are none.
 
     Args:
         listed: of `list_prompts`.
         folder: where the agent works; paths in it are told relative to it.
+        reader: the tool with which it reads files.
     """
     lines = _list_catalogue(listed, folder)
-    return "\n".join((_SKILLS_HEAD, *lines)) if lines else ""
+    return "\n".join((_SKILLS_HEAD.format(reader=reader), *lines)) if lines else ""
 
 
 def describe_unused_prompts(listed: PromptFileList, folder: str) -> list[str]:

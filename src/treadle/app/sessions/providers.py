@@ -22,6 +22,7 @@ from treadle.config.keys import find_key, make_missing_key_error, make_no_model_
 from treadle.config.loader import LoadedSettings
 from treadle.core.config import choose_model
 from treadle.core.llm import ModelTraits, Usage
+from treadle.core.tool_families import find_family_of
 from treadle.errors import UsageError
 from treadle.models.catalog import ModelRef, ProviderEntry
 from treadle.models.scripted.provider import ScriptedModel
@@ -122,6 +123,26 @@ class Models:
             return False
         entry = self._loaded.catalog.providers[self._loaded.catalog.resolve(name).provider]
         return entry.api not in SEARCHING_APIS
+
+    def find_family(self, name: str) -> str:
+        """The family of a model, in whose shape it is offered tools; empty is the default one.
+
+        Of a recording it is the one that has the tools of its requests: only the same ones are
+        answered.
+
+        Args:
+            name: a lasting name, which `resolve_name` has given.
+        """
+        kind, _, path = name.partition(":")
+        if kind == "recorded":
+            from treadle.models.recording.file import load_recording
+
+            exchanges = load_recording(path).exchanges
+            return find_family_of({tool.name for one in exchanges for tool in one.settings.tools})
+        catalog = self._loaded.catalog
+        if name.partition(":")[0] not in catalog.providers:
+            return ""
+        return catalog.traits(catalog.resolve(name)).family
 
     async def aclose(self) -> None:
         """Free connections, finish the recording: all of it, whatever fails."""

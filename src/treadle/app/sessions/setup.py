@@ -16,7 +16,12 @@ from treadle.app.sessions.approval_modes import Approval, find_recorded_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host, PersonCallbacks
-from treadle.app.sessions.offered_tools import FILE_WRITERS, choose_tools
+from treadle.app.sessions.offered_tools import (
+    FILE_WRITERS,
+    choose_family,
+    choose_tools,
+    list_tools,
+)
 from treadle.app.sessions.prompt_files import list_prompts, list_skill_folders
 from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.situation import SituationObserver
@@ -48,8 +53,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.thread.facts import ContextObserved
 from treadle.thread.fold import ThreadFold
-from treadle.tools.builtin import builtin_tools
-from treadle.tools.registry import AnyTool, Registry
+from treadle.tools.registry import Registry
 from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.context import describe_context
 from treadle.workspace.files.states import FileStates
@@ -249,10 +253,13 @@ class Setup(Struct, frozen=True):
         left_out: Collection[str] = (),
     ) -> Registry:
         """The tools of the thread, for calls in this folder, but for those of these names."""
+        family = self.choose_family()
+        kept = self.thread if self.is_task and self.choice.mode is None else None
         chosen = choose_tools(
-            self._select_tools(),
+            list_tools(family, kept),
             sandbox.policy.level,
             only_reads=self._choose_approval().only_reads,
+            family=family,
             has_network=self._wanted_network != "off",
         )
         return Registry(
@@ -281,17 +288,14 @@ class Setup(Struct, frozen=True):
     def _wanted_network(self) -> NetworkMode:
         return self.choice.network or self.loaded.settings.network
 
-    def _select_tools(self) -> Sequence[AnyTool]:
-        """A task keeps the tools it was begun with, unless a mode is chosen anew."""
-        if self.thread is None or not self.is_task or self.choice.mode is not None:
-            return builtin_tools()
-        offered = {tool.name for tool in self.thread.machine.config.tools}
-        return [tool for tool in builtin_tools() if tool.definition.name in offered]
-
     def make_observer(self, folder: str, sandbox: Sandbox) -> SituationObserver:
         """Who looks at where and how the agent works."""
         has_people = self.host.people is not None or self.choice.may_change
         return SituationObserver(folder, sandbox, has_people, self.auto_commit)
+
+    def choose_family(self) -> str:
+        """That of the thread, or of the model with which it begins."""
+        return choose_family(self.thread, lambda: self.models.find_family(self._model_name()))
 
     def _build_config(
         self, folder: str, situation: SituationObserver, approval: Approval
@@ -299,13 +303,14 @@ class Setup(Struct, frozen=True):
         """What the thread has recorded, with what was set or chosen since."""
         thread, settings = self.thread, self.loaded.settings
         config = AgentConfig() if thread is None else thread.machine.config
+        config = replace(config, family=self.choose_family())
         has_moved = thread is None or folder != thread.workspace
         # Another program told its models something else first, which is not known here.
         is_strange = thread is not None and thread.imported_from and not config.system_prompt
         # What a task is told first stands with its task.
         if (has_moved or is_strange) and not self.is_task:
             begun = situation.observe_beginning(approval.name)
-            told = make_system_prompt(begun, self.store.places, self.notices)
+            told = make_system_prompt(begun, self.store.places, config.family, self.notices)
             config = replace(config, system_prompt=told)
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)

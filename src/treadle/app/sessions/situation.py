@@ -87,7 +87,7 @@ class SituationObserver(Struct, frozen=True):
 
     def _describe_limits(self) -> str:
         """Those that hold whatever the command does; a sandbox sets more than its time."""
-        time = f"{TIMEOUT_S:g} s, or what `timeout_s` says, up to {TIMEOUT_S_MAX / 3600:g} hours"
+        time = f"{TIMEOUT_S:g} s, or what the call says, up to {TIMEOUT_S_MAX / 3600:g} hours"
         if self._find_hold() not in ("workspace-write", "read-only"):
             return f"{time}."
         limits = self.sandbox.policy.limits

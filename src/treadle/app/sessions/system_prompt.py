@@ -10,6 +10,7 @@ from treadle.app.sessions.prompt_files import (
     describe_unused_prompts,
     list_prompts,
 )
+from treadle.core.tool_families import ToolKind, find_family
 from treadle.sandbox.thread_scratch import SENTENCE as SCRATCH_SENTENCE
 from treadle.store.paths import Places
 from treadle.thread.situation import AgentSituation
@@ -24,7 +25,9 @@ and go on. If a command is reported as uncertain, the process died while it ran:
 it happened before you repeat it."""
 
 
-def make_system_prompt(situation: AgentSituation, places: Places, notices: list[str]) -> str:
+def make_system_prompt(
+    situation: AgentSituation, places: Places, family: str, notices: list[str]
+) -> str:
     """The text for a new thread, of what is the same for most threads first.
 
     So a provider's cache of one thread serves the next one in the folder that far. A skill that
@@ -33,6 +36,7 @@ def make_system_prompt(situation: AgentSituation, places: Places, notices: list[
     Args:
         situation: where and how the agent works, as it stands when the thread begins.
         places: where skills and threads of this user are.
+        family: that of the model: what its tools are called, and what it is told besides.
         notices: gets what a person should know of the files that were read.
     """
     folder = situation.folder
@@ -42,5 +46,7 @@ def make_system_prompt(situation: AgentSituation, places: Places, notices: list[
     listed = list_prompts(folder, places)
     notices.extend(describe_unused_prompts(listed, folder))
     prompt = f"{SYSTEM_PROMPT} {SCRATCH_SENTENCE}" if places.scratch else SYSTEM_PROMPT
-    parts = (prompt, found.text, describe_skills(listed, folder), situation.text)
+    about = find_family(family)
+    skills = describe_skills(listed, folder, about.name_of(ToolKind.READ))
+    parts = (prompt, about.prompt, found.text, skills, situation.text)
     return "\n\n".join(part for part in parts if part)

@@ -10,9 +10,12 @@ from typing import Any, Final
 
 from treadle.app.threads.question_text import read_object
 from treadle.core.messages import ToolCall
+from treadle.core.tool_families import FILE_CHANGES, ToolKind, kind_of
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
-    **dict.fromkeys(("path", "content", "pattern", "glob", "command", "cwd", "access"), str),
+    **dict.fromkeys(
+        ("path", "content", "pattern", "glob", "command", "cwd", "access", "input"), str
+    ),
     **dict.fromkeys(("start_line", "end_line", "depth"), int),
     **dict.fromkeys(("network", "outside"), bool),
     "timeout_s": (int, float),
@@ -32,16 +35,33 @@ def read_arguments(call: ToolCall) -> dict[str, Any] | None:
         return arguments
     # Only here: a list of threads shows calls, and need not load what runs them.
     from treadle.tools.argument_names import ArgumentConflictError
-    from treadle.tools.builtin import builtin_tools
+    from treadle.tools.builtin import find_builtin_tool
 
-    for tool in builtin_tools():
-        if tool.definition.name == call.tool_name:
-            try:
-                adapted: dict[str, Any] = tool.signature.adapt(arguments)
-            except ArgumentConflictError:
-                return arguments
-            return adapted
-    return arguments
+    tool = find_builtin_tool(call.tool_name)
+    try:
+        adapted: dict[str, Any] = arguments if tool is None else tool.signature.adapt(arguments)
+    except ArgumentConflictError:
+        return arguments
+    return adapted
+
+
+def list_written_paths(call: ToolCall) -> list[str]:
+    """The paths that a call of a tool which changes files by itself would write, as it has them.
+
+    Empty if it is none, or if nobody can tell, because it will fail.
+    """
+    kind = kind_of(call.tool_name)
+    arguments = (read_arguments(call) or {}) if kind in FILE_CHANGES else {}
+    if kind is ToolKind.PATCH:
+        from treadle.tool_failure import ToolFailure
+        from treadle.tools.patch_format import list_patch_paths, parse_patch
+
+        try:
+            return list_patch_paths(parse_patch(str(arguments.get("input", ""))))
+        except ToolFailure:
+            return []
+    path = arguments.get("path")
+    return [path] if isinstance(path, str) else []
 
 
 def _fits(arguments: dict[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from treadle.app.threads.call_arguments import read_arguments
+from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.thread.plan import AgentPlan, StepStatus, read_plan_call
@@ -33,6 +33,8 @@ def describe_call(call: ToolCall) -> str:
     if (plan := read_plan_call(call)) is not None:
         return f"plan: {plan.summary}"[:HEAD_LENGTH_MAX].replace("\n", "⏎")
     arguments = read_arguments(call)
+    if kind_of(call.tool_name) is ToolKind.PATCH and (paths := list_written_paths(call)):
+        return " ".join((call.tool_name, *paths))[:HEAD_LENGTH_MAX].replace("\n", "⏎")
     if arguments is None:
         return f"{call.tool_name} {call.arguments_json}"[:HEAD_LENGTH_MAX]
     if kind_of(call.tool_name) is ToolKind.RUN:

@@ -38,7 +38,11 @@ WHOLE_LENGTH_MAX: Final = 200_000
 """Characters of a call that are shown when all of it is asked for."""
 WHOLE_LINES_MAX: Final = 5000
 """Lines of it then; terminals keep few more, and drawing these takes a part of a second."""
-_DIFF_ARGUMENTS: Final = {ToolKind.EDIT: "edits", ToolKind.WRITE: "content"}
+_DIFF_ARGUMENTS: Final = {
+    ToolKind.EDIT: "edits",
+    ToolKind.WRITE: "content",
+    ToolKind.PATCH: "input",
+}
 """The argument that is shown as a diff, by what its tool does."""
 
 
