@@ -16,6 +16,7 @@ from treadle.core.config import AgentConfig
 from treadle.errors import StoreError
 from treadle.outputs import Notice
 from treadle.runtime.session import Session
+from treadle.sandbox import after_command
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Level, Policy
 from treadle.thread.typed_words import ENDS_HEAD
@@ -244,7 +245,7 @@ async def test_the_person_and_the_model_are_told_what_was_put_aside_however_it_e
         session = desk.new(model, tools, CONFIG)  # type: ignore[arg-type]
         await session.turn("go")
         await asyncio.to_thread((folder / "ready").read_text)
-        make_repository_with_a_hook(folder / how)
+        make_repository(folder / how)
         if how == "exit":
             await asyncio.to_thread(open_gate, folder)
             await ended(desk, session)
@@ -261,7 +262,36 @@ async def test_the_person_and_the_model_are_told_what_was_put_aside_however_it_e
     assert missed == []
 
 
-def make_repository_with_a_hook(folder: Path) -> None:
+async def test_what_one_has_made_for_git_to_run_does_not_stand_until_its_own_end(
+    desk: Desk, folder: Path
+) -> None:
+    """Each command that ends finds what an older one has made before the newer began."""
+    make = "git init -q planted && git -C planted config core.fsmonitor /tmp/x"
+    sandbox = Sandbox(Policy(Level.WORKSPACE_WRITE), folder)
+    tools = Registry(builtin_tools(), workspace=folder, sandbox=sandbox)
+    model = Model(
+        begin(f"{make}; git init -q plain; echo on > ready; cat gate"),
+        ask("bash", "c2", command="cat ready"),
+        ask("bash", "c3", command="git init -q second", access="write"),
+        "it runs",
+    )
+    make_repository(folder / "mine")  # before all of them
+    session = desk.new(model, tools, CONFIG)  # type: ignore[arg-type]
+    await session.turn("go")
+    left = list_repositories(folder)
+    assert left == ["mine", "plain", "second"], results(session)
+    assert any("planted/.git (" in one for one in results(session))
+    await session.close()
+    assert list_repositories(folder) == left
+    assert after_command._under_way == {}
+
+
+def list_repositories(folder: Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob("*/.git"))
+
+
+def make_repository(folder: Path) -> None:
+    """With a hook."""
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     hook = folder / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\n")

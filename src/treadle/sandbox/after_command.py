@@ -11,10 +11,12 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.sandbox.git_includes import OwnSettings, steered_by
 from treadle.sandbox.git_settings import (
@@ -46,6 +48,8 @@ REPOSITORY_COUNT_MAX: Final = 200
 _LINK_COUNT_MAX: Final = 100
 _left_there: Final[set[Path]] = set()
 """What could not be put aside: said again after each command, for as long as it is there."""
+_under_way: Final[dict[tuple[str, ...], list[GitBeforeCommand]]] = {}
+"""What git found before each of the commands that run, the oldest first; by their folders."""
 
 
 class GitBeforeCommand(Struct, frozen=True):
@@ -89,6 +93,30 @@ def look_before(found: Iterable[RepositoryScan]) -> GitBeforeCommand:
         frozenset(link for folder in real for link in find_links(folder)),
         frozenset(folder for one in found for folder in one.closed),
     )
+
+
+@contextmanager
+def hold(folders: tuple[str, ...], before: GitBeforeCommand) -> Iterator[GitBeforeCommand]:
+    """While a command runs: what is to count as having been there before it.
+
+    A repository that has come to be since an older command began, which still runs, may be the work
+    of that one. It is judged at the end of each command, as it would else stand open for hours.
+    """
+    running = _under_way.setdefault(folders, [])
+    running.append(before)
+    oldest = running[0]
+    try:
+        yield replace(
+            before,
+            places=oldest.places,
+            dangling=oldest.dangling,
+            modules=oldest.modules,
+            bare=oldest.bare,
+        )
+    finally:
+        running[:] = (one for one in running if one is not before)
+        if not running:
+            _under_way.pop(folders, None)
 
 
 def _is_protected(place: Path, git_folder: Path | None) -> bool:

@@ -21,7 +21,7 @@ from treadle import helper_programs
 from treadle.risk.run_files import STARTUP_NAMES
 from treadle.risk.settings import Setting
 from treadle.sandbox import folders
-from treadle.sandbox.after_command import look_before, put_programs_aside
+from treadle.sandbox.after_command import hold, look_before, put_programs_aside
 from treadle.sandbox.bubblewrap import Mounts, add_folder
 from treadle.sandbox.caches import (
     find_cache,
@@ -216,30 +216,30 @@ class Sandbox:
         # What a run that was killed has left.
         undone = undo((*protected.absent, *find_strangers(protected.stubs)))
         put_aside, unseen = list[str](), list[str]()
-        before = look_before(protected.repositories)
-        made = make_placeholders(protected.missing, protected.stubs)
-        mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
-        try:
-            with self._lay(mounts, protected, made, undone) as (mounts, env, data):
-                env |= named
-                has_network = self.has_network(wants_network)
-                order = Order(argv, env, cwd, self.policy.limits, has_network, self.only_reads)
-                prepared = Prepared(self._backend, mounts, order, data)
-                try:
-                    yield Launch(prepared, undone, put_aside, unseen)
-                finally:
-                    prepared.close()
-        finally:
-            # Before anything else runs git.
-            undone += (*written.put_back(), *mounted.put_back())
-            left = remove_placeholders(made)
-            strangers = find_strangers(protected.stubs)
-            undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
-            if self._writable:
-                own = own_settings(self._environ, self.workspace)
-                looked = put_programs_aside(self._writable, own, before)
-                put_aside += looked.put_aside
-                unseen += looked.unseen
+        with hold(self._writable, look_before(protected.repositories)) as before:
+            made = make_placeholders(protected.missing, protected.stubs)
+            mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
+            try:
+                with self._lay(mounts, protected, made, undone) as (mounts, env, data):
+                    env |= named
+                    has_network = self.has_network(wants_network)
+                    order = Order(argv, env, cwd, self.policy.limits, has_network, self.only_reads)
+                    prepared = Prepared(self._backend, mounts, order, data)
+                    try:
+                        yield Launch(prepared, undone, put_aside, unseen)
+                    finally:
+                        prepared.close()
+            finally:
+                # Before anything else runs git.
+                undone += (*written.put_back(), *mounted.put_back())
+                left = remove_placeholders(made)
+                strangers = find_strangers(protected.stubs)
+                undone += undo(dict.fromkeys((*left, *protected.absent, *strangers)))
+                if self._writable:
+                    own = own_settings(self._environ, self.workspace)
+                    looked = put_programs_aside(self._writable, own, before)
+                    put_aside += looked.put_aside
+                    unseen += looked.unseen
 
     # ---- what holds ----------------------------------------------------------------------------
 
