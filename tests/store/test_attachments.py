@@ -16,7 +16,7 @@ from core.samples import CONFIG, answer, call, ended, success
 from media_samples import PDF, attachment, png
 from store.shelf import CREATOR, Shelf, fill
 from store.upkeep.test_garbage import age
-from thread.journals import at
+from thread.journals import at, branch_record
 from treadle.core.compaction import find_mask_end
 from treadle.core.conversation import Conversation, Masking
 from treadle.core.events import Steered, ToolStarted, UserInput
@@ -26,10 +26,13 @@ from treadle.store.replay import verify_thread
 from treadle.store.upkeep.garbage import GarbageCollector
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
+from treadle.sync.thread_comparison import _PRIVACY_WORDS
+from treadle.thread.branches import collect_merged_branch, collect_record_ids, flatten_records
 from treadle.thread.codec import Entry, decode_entry, encode_entry
-from treadle.thread.facts import Configured, InputQueued
+from treadle.thread.facts import Configured, InputQueued, Merged
 from treadle.thread.fold import TASK
 from treadle.thread.output_references import list_output_references
+from treadle.thread.record import Record
 from treadle.thread.search_texts import list_texts
 from treadle.thread.snapshot import decode_snapshot
 
@@ -172,3 +175,18 @@ def test_old_ones_make_room_before_words_do() -> None:
     assert result.content.startswith("fine\n[Not shown, left out to make room: paper.pdf")
     assert (said.attachments, result.attachments) == ((), ())
     assert shown(seen) == [(SHOT, PAPER), (), (PAPER,), (), ()]
+
+
+def test_a_merge_that_brings_some_is_a_merge_to_whoever_reads_json_alone() -> None:
+    shown = UserInput(Message.user("see", (SHOT,)))
+    inner = branch_record(4, shown)
+    merge = Merged(3, "0" * 32, (inner,), (shown.message,), host="loom")
+    event = encode_entry(merge)[1]
+    assert json.loads(event)["type"] == "merged+attachments"
+    record = Record(5, at(5), msgspec.Raw(event), "f" * 32)
+    assert [*flatten_records([record])] == [inner]
+    assert collect_record_ids([record]) == {"f" * 32, inner.hash}
+    assert {ref for _, ref in list_output_references([record])} == {SHOT.blob}
+    known = [Record(seq, at(seq), msgspec.Raw(b"{}"), "0" * 32) for seq in (1, 2, 3)]
+    assert collect_merged_branch([*known, record], 4, inner.hash) is not None
+    assert any(word in event for word in _PRIVACY_WORDS), "it may have become private there"

@@ -36,7 +36,7 @@ _LAST_LINE: Final = re.compile(
 TAIL_SIZE_MAX: Final = 1024 * 1024
 """Bytes after the last acknowledged record in which words about privacy are looked for."""
 
-_PRIVACY_WORDS: Final = (b'"privacy_set"', b'"merged"')
+_PRIVACY_WORDS: Final = (b'"privacy_set"', b'"merged')
 """A branch that was merged may have become private."""
 
 

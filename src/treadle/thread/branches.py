@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
 from treadle.core.events import Steered, UserInput
 from treadle.core.llm import Usage
-from treadle.thread.codec import Entry, UnknownEntryError, decode_entry, get_usage
+from treadle.thread.codec import (
+    Entry,
+    UnknownEntryError,
+    decode_entry,
+    get_usage,
+    strip_attachment_mark,
+)
 from treadle.thread.facts import (
     Annotated,
     BranchRecord,
@@ -25,6 +31,9 @@ from treadle.thread.facts import (
 )
 from treadle.thread.record import Record
 from treadle.thread.undelivered_input import UndeliveredInput, UserCommand
+
+_MERGE: Final = b'"merged'
+"""How the type of a merge begins, with and without attachments; other words may begin so too."""
 
 MetadataFact: TypeAlias = Renamed | Tagged | Pinned | Annotated | ExtraSet | Shared
 """What people and programs add to a thread."""
@@ -93,7 +102,8 @@ def flatten_records(records: Iterable[Record]) -> Iterator[BranchRecord]:
     """
     for record in records:
         plain: dict[str, Any] = msgspec.json.decode(record.event)
-        merged = _decode_merge(record) if plain.get("type") == "merged" else None
+        is_merge = strip_attachment_mark(str(plain.get("type"))) == "merged"
+        merged = _decode_merge(record) if is_merge else None
         if merged is None:
             yield BranchRecord(record.seq, record.at, record.id, plain)
         else:
@@ -123,7 +133,7 @@ def collect_merged_branch(
     """
     known: list[Record] = []
     for record in records:
-        merged = _decode_merge(record) if b'"merged"' in bytes(record.event) else None
+        merged = _decode_merge(record) if _MERGE in bytes(record.event) else None
         if merged is not None and 1 <= merged.version <= len(known):
             branch = _list_branch_records(merged, version, last_hash)
             if branch is not None and known[merged.version - 1].is_at(merged.version, merged.hash):
@@ -150,7 +160,7 @@ def map_events_by_id(records: Iterable[Record]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for record in records:
         found[record.id] = bytes(record.event)
-        if b'"merged"' in found[record.id]:
+        if _MERGE in found[record.id]:
             found.update((one.hash, encode_branch_event(one)) for one in flatten_records([record]))
     return found
 

@@ -101,6 +101,11 @@ def _to_json(entry: Entry) -> bytes:
     return _TAG.sub(rb"\g<0>+attachments", data, count=1) if holds_attachments(data) else data
 
 
+def strip_attachment_mark(tag: str) -> str:
+    """The type of an entry, whether or not it carries attachments: for who reads JSON alone."""
+    return tag.removesuffix("+attachments")
+
+
 def holds_attachments(data: bytes) -> bool:
     """Whether something in this JSON, as this program writes it, carries attachments."""
     return _SHOWN in data

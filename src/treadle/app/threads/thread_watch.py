@@ -15,7 +15,7 @@ from treadle.store.live_answer import LiveAnswer, read_live_answer
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_follower import JournalChange, ThreadFollower
 from treadle.store.thread_lock import Holder
-from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.codec import UnknownEntryError, decode_entry, strip_attachment_mark
 from treadle.thread.record import Record
 
 POLL_S: Final = 0.2
@@ -182,7 +182,7 @@ class _ThreadWatch:
 
 def _read_kind(record: Record) -> str:
     try:
-        return msgspec.json.decode(record.event, type=_RecordType).type
+        return strip_attachment_mark(msgspec.json.decode(record.event, type=_RecordType).type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 

@@ -24,6 +24,7 @@ from treadle.store.record_adoption import LockedThread, replace_journal
 from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.branches import collect_merged_branch, map_events_by_id
+from treadle.thread.codec import strip_attachment_mark
 from treadle.thread.facts import Base
 from treadle.thread.record import Head, Record, scan_journal
 from treadle.thread.scrub import replace_events
@@ -101,10 +102,10 @@ def make_record_cleaner(events: Mapping[str, bytes]) -> Callable[[Record, bytes,
 
     def event_of(record: Record, _before: bytes, _after: bytes) -> bytes:
         event = events.get(record.id, bytes(record.event))
-        if record.id in events or b'"merged"' not in event:
+        if record.id in events or b'"merged' not in event:
             return event
         plain = msgspec.json.decode(event)
-        if plain["type"] != "merged":
+        if strip_attachment_mark(plain["type"]) != "merged":
             return event
         records = [_clean_copy(one, events) for one in plain["records"]]
         is_same = records == plain["records"]
