@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from treadle.tool_failure import ToolFailure as ToolFailure
     from treadle.tools.builtin import builtin_tools as builtin_tools
     from treadle.tools.registry import Registry as Registry
+    from treadle.tools.registry import ShownFile as ShownFile
     from treadle.tools.registry import ToolContext as ToolContext
     from treadle.tools.registry import ToolReturn as ToolReturn
     from treadle.tools.registry import tool as tool
@@ -112,6 +113,7 @@ _HOME = {
     "RiskLevel": "core.tools",
     "ScriptedModel": "models.scripted.provider",
     "Session": "runtime.session",
+    "ShownFile": "tools.registry",
     "State": "core.task.table",
     "TaskMachine": "core.task.machine",
     "TokenBudget": "core.budget",
