@@ -11,10 +11,19 @@ from core.samples import CONFIG, answer, call, ended, said
 from thread.journals import HEADER, at, branch_record, fold_of, records_of, write
 from treadle.core.chat.states import CallingLlm
 from treadle.core.conversation import View
-from treadle.core.events import CancelRequested, Rewound, Steered, ToolStarted, UserInput
+from treadle.core.events import (
+    CancelRequested,
+    Rewound,
+    Steered,
+    ToolCompleted,
+    ToolStarted,
+    UserInput,
+)
 from treadle.core.messages import Message
+from treadle.core.tools import ToolExecutionOutcome
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
+    BackgroundEnded,
     CommandBegun,
     CommandShown,
     Configured,
@@ -145,6 +154,27 @@ def test_the_end_of_a_command_on_another_machine_is_told_if_its_beginning_waits(
     known, other = CommandShown("make", "built", 0, "a"), CommandShown("ls", "", 0, "c")
     fold = folded(CommandBegun("a", "make", "/w"), branch(known, other, said("told of both there")))
     assert fold.undelivered.commands == (known,)
+
+
+def begins(name: str) -> ToolCompleted:
+    return ToolCompleted(
+        name, ToolExecutionOutcome.Success(name, "on", background=f"run {name}"), at(5)
+    )
+
+
+def test_the_ends_of_commands_in_the_background_survive_going_back_and_merges() -> None:
+    late, told, untold = (BackgroundEnded(name, f"run {name}", "exit") for name in "abc")
+    fold = folded(Configured(CONFIG), said("work"), answer("done"), late, Rewound(3, View(0)))
+    assert fold.undelivered.ends == (late,)
+    there = (begins("b"), told, said("told of it there"), begins("c"), untold, begins("d"))
+    fold = folded(branch(*there))
+    assert fold.undelivered.ends == (untold,)
+    assert fold.undelivered.running == {"d": "run d"}
+    by_result = ToolCompleted("e", ToolExecutionOutcome.Success("e", "on"), at(6), ends=("c",))
+    assert folded(branch(*there, by_result)).undelivered.ends == ()
+    ended_there = folded(begins("a"), branch(late))
+    assert (ended_there.undelivered.running, ended_there.undelivered.ends) == ({}, (late,))
+    assert restored(fold).undelivered == fold.undelivered
 
 
 def test_what_no_message_told_of_on_another_machine_is_told_once_after_a_merge() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
 
-from treadle.core.events import Steered, UserInput
+from treadle.core.events import Steered, ToolCompleted, UserInput
 from treadle.core.llm import Usage
 from treadle.thread.codec import (
     Entry,
@@ -19,6 +19,7 @@ from treadle.thread.codec import (
 )
 from treadle.thread.facts import (
     Annotated,
+    BackgroundEnded,
     BranchRecord,
     CommandShown,
     ExtraSet,
@@ -58,7 +59,8 @@ class BranchContents(Struct, frozen=True):
 
     `usage` is what it used of models, `heads` the commits it saw, `ended` the commands of people
     that ended there, `untold` those of them, or begun, that no message told the model of. `said`
-    holds on whichever branch it was said; what was allowed there does not.
+    holds on whichever branch it was said; what was allowed there does not. `running` are commands
+    in the background, by call, whose end is not recorded there, `ends` those that were not told.
     """
 
     usage: Usage
@@ -66,6 +68,8 @@ class BranchContents(Struct, frozen=True):
     said: tuple[MetadataFact, ...]
     ended: tuple[CommandShown, ...]
     untold: tuple[UserCommand, ...]
+    running: Mapping[str, str]
+    ends: tuple[BackgroundEnded, ...]
 
 
 def read_branch_contents(merged: Merged) -> BranchContents:
@@ -84,8 +88,20 @@ def read_branch_contents(merged: Merged) -> BranchContents:
             if isinstance(entry, CommandShown):
                 ended.append(entry)
         elif isinstance(entry, UserInput | Steered):
-            unheard.clear()
-    return BranchContents(usage, tuple(heads), tuple(said), tuple(ended), unheard.commands)
+            unheard.forget_told()
+        elif isinstance(entry, ToolCompleted):
+            unheard.follow_result(entry)
+        elif isinstance(entry, BackgroundEnded):
+            unheard.add_end(entry)
+    return BranchContents(
+        usage,
+        tuple(heads),
+        tuple(said),
+        tuple(ended),
+        unheard.commands,
+        unheard.running,
+        unheard.ends,
+    )
 
 
 def list_ended_command_ids(entry: Entry) -> Iterator[str]:

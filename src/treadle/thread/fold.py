@@ -352,6 +352,7 @@ class ThreadFold:
             _FACT_HANDLERS[type(said)](self, said)
         self._git.add_commits(brought.heads)
         self.undelivered.merge_commands(brought.ended, brought.untold)
+        self.undelivered.merge_background(brought.running, brought.ends)
         if entry.messages:
             self.is_trashed = False
         for message in entry.queued:

@@ -140,6 +140,12 @@ class UndeliveredInput:
         self.running.pop(end.call_id, None)
         self.ends = (*self.ends, end)[-END_COUNT_MAX:]
 
+    def merge_background(self, running: Mapping[str, str], ends: Iterable[BackgroundEnded]) -> None:
+        """What another branch has begun and not ended, and the ends that were not told there."""
+        self.running |= running
+        for end in ends:
+            self.add_end(end)
+
     def withdraw_newest(self) -> None:
         """The newest is taken back."""
         if self._waiting:
@@ -152,22 +158,29 @@ class UndeliveredInput:
 
         What was to steer an earlier turn and came too late steers none: it waits for its own.
         """
-        self.commands, self.ends = (), ()
+        self.forget_told()
         self._steering.clear()
         if self._waiting and (was_queued or self.next_prompt == message):
             self._waiting.popitem(last=False)
 
     def deliver_steering(self) -> None:
         """The oldest message that steers was heard."""
-        self.commands, self.ends = (), ()
+        self.forget_told()
         if self._steering:
             del self._waiting[self._steering.popleft()]
 
+    def forget_told(self) -> None:
+        """A message has told of all commands, the person's and those in the background."""
+        self.commands, self.ends = (), ()
+
     def clear(self) -> None:
-        """None of it is to be heard."""
+        """None of what a person said and did is to be heard.
+
+        How commands in the background ended still is: these go on, whatever one goes back to.
+        """
         self._waiting.clear()
         self._steering.clear()
-        self.commands, self.ends = (), ()
+        self.commands = ()
 
 
 def append_undelivered(undelivered: UndeliveredInput, message: Message) -> Message:
