@@ -32,7 +32,7 @@ def write_all(folder: Path, files: dict[str, str]) -> None:
 
 async def replay(folder: Path, mistake: dict[str, Any]) -> str:
     write_all(folder, TABLE["files"])
-    thread = CallsInThread(folder)
+    thread = CallsInThread(folder, mistake.get("family", ""))
     for tool, arguments in mistake.get("first", ()):
         await thread.call(tool, arguments)
     write_all(folder, mistake.get("between", {}))
