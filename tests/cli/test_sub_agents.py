@@ -130,6 +130,7 @@ def test_several_work_side_by_side_each_in_a_thread_of_its_own(
     refused = list(results(tried).values())
     assert len(refused) == 2
     assert all('"error"' in one for one in refused), refused
+    assert "not found" not in str(refused)
     assert not (repository / "made").exists()
     text = (repository / "calc.py").read_text()
     if mode == "plan":

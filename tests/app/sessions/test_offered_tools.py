@@ -56,6 +56,23 @@ async def test_what_is_left_out_says_why_and_in_plan_mode_that_it_is_not_for_tha
     assert faults == []
 
 
+async def test_a_sub_agent_is_told_that_a_tool_is_not_for_its_job(tmp_path: Path) -> None:
+    for level, only_reads in product(Level, (True, False)):
+        chosen = choose_tools(
+            builtin_tools(),
+            level,
+            family="",
+            only_reads=only_reads,
+            has_network=True,
+            left_out={"plan", "edit_file"},
+        )
+        found = Registry(chosen.tools, workspace=tmp_path, unavailable=chosen.unavailable)
+        assert not {"plan", "edit_file"} & {one.name for one in found.definitions()}
+        assert "Rejected: this tool is not for your job" in await call(found, "plan")
+        words = "not in plan mode" if only_reads else "not for your job"
+        assert words in await call(found, "edit_file")
+
+
 def test_all_modes_offer_the_same() -> None:
     for family, level, has_network in product(FAMILIES, Level, (True, False)):
         plan, other = (

@@ -7,7 +7,7 @@ offered it before or knows it from elsewhere, and reads then why it is not there
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +28,10 @@ NETWORK_READERS: Final = names_of(ToolKind.FETCH)
 """The tools that are for nothing but the network."""
 NETWORK_ARGUMENT: Final = "network"
 """With it a command says that it needs the network."""
+
+_NOT_FOR_SUB_AGENTS: Final = (
+    "this tool is not for your job, and nothing ran: say in your answer what you would do with it"
+)
 
 
 class OfferedTools(Struct, frozen=True):
@@ -61,7 +65,13 @@ def list_tools(family: str, thread: ThreadFold | None) -> list[AnyTool]:
 
 
 def choose_tools(
-    tools: Sequence[AnyTool], level: Level, *, family: str, only_reads: bool, has_network: bool
+    tools: Sequence[AnyTool],
+    level: Level,
+    *,
+    family: str,
+    only_reads: bool,
+    has_network: bool,
+    left_out: Collection[str] = (),
 ) -> OfferedTools:
     """Those of a thread's tools that can be had.
 
@@ -71,11 +81,13 @@ def choose_tools(
         family: in whose shape they are.
         only_reads: whether the thread is in plan mode.
         has_network: whether a person may be asked for the network, or has allowed it.
+        left_out: the names of those that are not for a sub-agent.
     """
     unavailable = dict.fromkeys(FILE_WRITERS if level is Level.READ_ONLY else (), READ_ONLY)
     if not has_network:
         unavailable |= dict.fromkeys(NETWORK_READERS, NO_WEB)
         tools = [_leave_out_network(tool) for tool in tools]
+    unavailable |= dict.fromkeys(left_out, _NOT_FOR_SUB_AGENTS)
     offered = tuple(tool for tool in tools if tool.definition.name not in unavailable)
     if only_reads:
         # Also those that a task of an earlier version was not offered in this mode.

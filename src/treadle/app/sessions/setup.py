@@ -261,9 +261,10 @@ class Setup(Struct, frozen=True):
             only_reads=self._choose_approval().only_reads,
             family=family,
             has_network=self._wanted_network != "off",
+            left_out=left_out,
         )
         return Registry(
-            [tool for tool in chosen.tools if tool.definition.name not in left_out],
+            chosen.tools,
             workspace=folder,
             sandbox=sandbox,
             others_files=others_files,
