@@ -23,7 +23,14 @@ from treadle.thread.facts import (
     Renamed,
     ThreadCreated,
 )
-from treadle.thread.search_texts import TEXT_FUNCTIONS, SearchText, SearchTextKind, list_texts
+from treadle.thread.search_texts import (
+    TEXT_FUNCTIONS,
+    SearchText,
+    SearchTextKind,
+    list_message_texts,
+    list_texts,
+)
+from treadle.thread.typed_words import SITUATION_HEAD
 
 SAMPLES = (*EVERY_ENTRY, LlmEvent.Error(LlmError(LlmErrorKind.SERVER, "no luck today")))
 
@@ -151,6 +158,12 @@ def test_an_event_of_a_newer_version_is_searched_as_it_stands() -> None:
 def test_a_foreign_record_is_searched_and_its_escapes_are_no_words() -> None:
     ((_, text),) = texts(Foreign('{"a":"one\\ntwo"}'))
     assert {"one", "two"} <= {*text.replace('"', " ").split()}
+
+
+def test_news_of_the_situation_is_not_searched_with_the_words_it_stands_behind() -> None:
+    told = Message.user(f"mend it{SITUATION_HEAD}\n- Mode: auto. Files are changed unasked.")
+    assert texts(UserInput(told)) == [(SearchTextKind.PROMPT, "mend it")]
+    assert list_message_texts(told) == [(SearchTextKind.PROMPT, "mend it")]
 
 
 def test_what_is_empty_is_no_text() -> None:

@@ -28,6 +28,7 @@ from treadle.thread import facts
 from treadle.thread.branches import encode_branch_event
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.output_references import find_kept_output
+from treadle.thread.situation import strip_news
 
 
 class SearchTextKind(IntEnum):
@@ -124,7 +125,8 @@ def _list_attachment_texts(attachments: Iterable[Attachment]) -> Iterator[Search
 
 
 def _list_prompt_texts(message: Message) -> Iterator[SearchText]:
-    yield SearchTextKind.PROMPT, message.content
+    # News of the situation stands in many prompts, in our words: nobody looks for these.
+    yield SearchTextKind.PROMPT, strip_news(message).content
     yield from _list_attachment_texts(message.attachments)
     yield from _list_call_texts(message.tool_calls)
 
@@ -137,7 +139,7 @@ def list_message_texts(message: Message) -> list[SearchText]:
         "tool": SearchTextKind.OUTPUT,
     }
     kind = kinds.get(message.role, SearchTextKind.OTHER)
-    found = [(kind, message.content), *_list_call_texts(message.tool_calls)]
+    found = [(kind, strip_news(message).content), *_list_call_texts(message.tool_calls)]
     return [(kind, text) for kind, text in found if text.strip()]
 
 
