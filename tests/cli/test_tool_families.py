@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.conftest import Run
 from cli.test_model_wiring import chat, configure, journal_of, local
 from cli.test_real_models import Shell
 from models.loopback import Loopback, Seen, stream
@@ -119,3 +121,26 @@ async def test_a_recording_is_played_with_the_tools_that_were_recorded(
     configure(shell.environment, "")
     played = await shell("-p", "go", "-m", f"recorded:{recording}")
     assert (played.code, played.stdout) == (0, "Done.\n"), played.stderr
+
+
+def test_a_script_has_the_family_whose_tools_its_replies_call(
+    treadle: Run, script: Callable[[str], str], tmp_path: Path
+) -> None:
+    wanted = {
+        ("read_file", "edit_file"): "",
+        ("read_file", "apply_patch"): "openai",
+        ("replace",): "gemini",
+        ("apply_patch", "replace"): "",
+        ("list_files",): "",
+    }
+    found = {}
+    for tools in wanted:
+        calls = ", ".join(f'{{ tool = "{one}" }}' for one in tools)
+        model = script(f'replies = [{{ calls = [{calls}] }}, {{ text = "done" }}]')
+        done = treadle("-p", "go", "-m", model)
+        assert done.returncode == 0, done.stderr
+        journal = max((tmp_path / "home/data/threads").glob("*.jsonl"))
+        events = [json.loads(line)["event"] for line in journal.read_text().splitlines()]
+        config = next(one["config"] for one in events if one["type"] == "configured")
+        found[tools] = config.get("family", "")
+    assert found == wanted

@@ -128,7 +128,7 @@ class Models:
         """The family of a model, in whose shape it is offered tools; empty is the default one.
 
         Of a recording it is the one that has the tools of its requests: only the same ones are
-        answered.
+        answered. Of a script it is the one that has the tools that its replies call.
 
         Args:
             name: a lasting name, which `resolve_name` has given.
@@ -139,8 +139,14 @@ class Models:
 
             exchanges = load_recording(path).exchanges
             return find_family_of({tool.name for one in exchanges for tool in one.settings.tools})
+        if kind == "scripted":
+            from treadle.models.scripted.script import load_script
+
+            return find_family_of(
+                {call.tool for reply in load_script(path).replies for call in reply.calls}
+            )
         catalog = self._loaded.catalog
-        if name.partition(":")[0] not in catalog.providers:
+        if kind not in catalog.providers:
             return ""
         return catalog.traits(catalog.resolve(name)).family
 
