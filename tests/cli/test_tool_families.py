@@ -98,14 +98,14 @@ async def test_a_thread_keeps_its_family_when_its_model_is_another(shell: Shell)
         await shell("-p", "a")
         await shell("-c", "-p", "b", "-m", "two:m")
         await shell("-c", "-p", "c", "-m", "three:m")
-        thread = journal_of(shell.environment).stem
-        await shell("fork", thread)
+        journal = journal_of(shell.environment)
+        await shell("fork", journal.stem)
         await shell("-p", "d", "-m", "three:m")
     heads = [head_of(one) for one in server.requests]
     assert heads[0] == heads[1] == heads[2] != heads[-1]
     assert "apply_patch" in json.dumps(heads[0])
     assert "apply_patch" not in json.dumps(heads[-1])
-    lines = [json.loads(line) for line in journal_of(shell.environment).read_text().splitlines()]
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
     configured = [one["event"]["config"] for one in lines if one["event"]["type"] == "configured"]
     assert configured
     assert {one.get("family") for one in configured} <= {"openai", None}
