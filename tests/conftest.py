@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 import warm_process
@@ -15,6 +18,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("any machine")
+
+
+@pytest.fixture(autouse=True)
+def import_path() -> Iterator[None]:
+    """What a command does in this process to where modules come from ends with its test.
+
+    It takes out of it what commands may write, which is the clone itself if that lies in `/tmp`.
+    """
+    before = sys.path[:]
+    yield
+    sys.path[:] = before
 
 
 def pytest_collection_finish() -> None:

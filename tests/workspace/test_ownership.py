@@ -9,6 +9,7 @@ from treadle.workspace.ownership import (
     IN_THE_WAY,
     NESTED,
     PERHAPS_YOURS,
+    PUT_ASIDE,
     SUBMODULE,
     YOURS,
     Choice,
@@ -89,6 +90,14 @@ def test_repositories_inside_the_repository_are_left_alone() -> None:
     }
     choice = choose(changes, (), (), takes_all=True, is_whole=True)
     assert choice == Choice((), {"sub": SUBMODULE, "clone/": NESTED})
+
+
+def test_what_the_sandbox_has_put_aside_is_no_work_of_the_agents() -> None:
+    names = (".git.0badcafe.put-aside/config", "sub/.git.0badcafe.put-aside/hooks/pre-commit")
+    changes = {name: StatusEntry(name, name, "??") for name in (*names, "put-aside.py")}
+    choice = choose(changes, (), (), takes_all=True, is_whole=True)
+    assert [change.name for change in choice.mine] == ["put-aside.py"]
+    assert choice.withheld == dict.fromkeys(names, PUT_ASIDE)
 
 
 def test_only_calls_that_succeeded_claim_anything() -> None:

@@ -7,7 +7,8 @@ The rules, in the order they are asked:
    process that did not see the whole round only believes in names.
 2. A file that was changed before the round stays the person's, whoever edits it, unless the agent
    had left it so: a commit of it failed, and nobody has touched it since.
-3. Some things are not for a commit that nobody asked for: repositories inside the repository.
+3. Some things are not for a commit that nobody asked for: repositories inside the repository, and
+   what the sandbox has put aside of a command.
 4. Two files that cannot exist together (`a` and `a/b`) go together or not at all.
 """
 
@@ -20,12 +21,14 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.core.tools import CompletedToolInfo
+from treadle.sandbox.repositories import ASIDE
 from treadle.workspace.status import StatusEntry
 
 YOURS: Final = "had changes of yours"
 PERHAPS_YOURS: Final = "may be yours (the process had died meanwhile)"
 SUBMODULE: Final = "(a submodule)"
 NESTED: Final = "(a repository of its own)"
+PUT_ASIDE: Final = "(put aside: look at it, and remove it)"
 IN_THE_WAY: Final = "(in the place of changes of yours)"
 
 
@@ -83,6 +86,9 @@ def _unfit(change: StatusEntry) -> str:
         return SUBMODULE
     if change.path.endswith("/"):
         return NESTED
+    # What git would have run from there is no work of the agent's.
+    if any(part.endswith(ASIDE) for part in change.path.split("/")):
+        return PUT_ASIDE
     return ""
 
 
