@@ -97,6 +97,23 @@ async def test_the_model_is_told_of_an_end_by_the_next_result_and_only_once(
     await session.close()
 
 
+async def test_an_end_that_a_result_has_told_is_not_told_by_the_next_process(
+    desk: Desk, folder: Path
+) -> None:
+    session, _ = opened(
+        desk, folder, begin("cat gate"), ask("background_command", "c2", stop=True), "done"
+    )
+    await session.turn("go")
+    assert "c1 was stopped" in results(session)[-1]
+    assert session.driver.journal.fold.undelivered.ends == ()
+    await session.close()
+    again, _ = opened(desk, folder, "yes", thread_id=session.thread_id)
+    await again.turn("well?")
+    assert again.conversation[-2].content == "well?"
+    desk.check(again)
+    await again.close()
+
+
 async def test_what_ends_between_turns_is_told_with_the_next_prompt(
     desk: Desk, folder: Path
 ) -> None:
