@@ -12,8 +12,8 @@ from treadle.cli.main import cli
 HEAD = """\
 # Commands
 
-What `treadle COMMAND --help` says, all of it on one page. This page is generated: `make fmt` writes
-it, and a test holds it to the program.
+What `treadle help --all` and `treadle COMMAND --help` say, all of it on one page. This page is
+generated: `make fmt` writes it, and a test holds it to the program.
 """
 WIDTH = 96
 
@@ -23,7 +23,8 @@ def commands(command: click.Command, parent: click.Context | None, name: str) ->
     widths = {"terminal_width": WIDTH, "max_content_width": WIDTH}
     settings = {**command.context_settings, **widths}
     context = click.Context(command, info_name=name, parent=parent, **settings)
-    yield f"## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n"
+    words = cli.describe_all(context) if command is cli else command.get_help(context)
+    yield f"## {context.command_path}\n\n```\n{words}\n```\n"
     if isinstance(command, click.Group):
         for below in command.list_commands(context):
             found = command.get_command(context, below)

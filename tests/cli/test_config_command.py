@@ -196,3 +196,55 @@ def test_a_link_is_refused_and_stops_nothing(treadle: Run, project_file: Path) -
     assert done.returncode == 2
     assert "a symbolic link" in done.stderr
     assert treadle("config", "show").returncode == 0
+
+
+# ---- set ---------------------------------------------------------------------------------------
+
+
+def test_what_somebody_has_set_is_shown_first(treadle: Run, user_file: Path) -> None:
+    assert "#" not in treadle("config", "show").stdout
+    user_file.write_text('read = "ask"\n')
+    told = treadle("config", "show", TREADLE_MAX_STEPS="7").stdout
+    assert told.startswith('# not as built in\nread = "ask"\nmax_steps = 7\n# as built in\n')
+    assert told.count("max_steps") == 1
+
+
+def test_set_changes_the_users_file_and_says_which_it_is(treadle: Run, user_file: Path) -> None:
+    done = treadle("config", "set", "approval_mode", "auto-edit")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f'approval_mode = "auto-edit"    # {user_file}:1\n'
+    assert user_file.stat().st_mode & 0o077 == 0
+    user_file.write_text("# mine\n" + user_file.read_text())
+    treadle("config", "set", "models.default", "sonnet")
+    assert user_file.read_text().startswith('# mine\napproval_mode = "auto-edit"\n')
+    assert 'models.default = "sonnet"' in treadle("config", "show").stdout
+
+
+def test_set_says_who_decides_instead(treadle: Run, user_file: Path) -> None:
+    done = treadle("config", "set", "max_steps", "5", TREADLE_MAX_STEPS="7")
+    assert done.stdout == "max_steps = 7    # environment TREADLE_MAX_STEPS\n"
+    assert str(user_file) in done.stderr
+
+
+def test_set_goes_where_a_link_leads_and_spoils_no_file(
+    treadle: Run, user_file: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "dotfiles" / "treadle.toml"
+    kept.parent.mkdir()
+    kept.write_text("max_steps = 3\n")
+    user_file.symlink_to(kept)
+    assert treadle("config", "set", "max_steps", "4").returncode == 0
+    assert (user_file.is_symlink(), kept.read_text()) == (True, "max_steps = 4\n")
+    kept.write_text("max_steps = 4\nbroken = \n")
+    done = treadle("config", "set", "max_steps", "5")
+    assert done.returncode == 2
+    assert f"{user_file}:2" in done.stderr
+    assert kept.read_text() == "max_steps = 4\nbroken = \n"
+
+
+def test_set_takes_no_key_of_a_provider(treadle: Run, user_file: Path) -> None:
+    done = treadle("config", "set", "providers.openai.api_key", "sk-hunter2hunter2")
+    assert done.returncode == 2
+    assert "a key never stands in a file of settings" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+    assert not user_file.exists()

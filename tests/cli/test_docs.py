@@ -41,7 +41,7 @@ def test_the_page_of_commands_is_what_they_say_of_themselves() -> None:
 
 
 def test_every_option_of_the_command_has_help(treadle: Run) -> None:
-    shown = treadle("--help").stdout
+    shown = treadle("help", "--all").stdout
     for option in ("--print", "--continue", "--resume", "--model", "--cwd", "--private"):
         assert option in shown
 

@@ -95,6 +95,7 @@ TOLD = (
     *("list --json", "show {id} --json", "export {id} --format json"),
     *("run {bad} -m {bad}", "private {id}", "private {bad}", "share {id}", "unshare {id}"),
     *("sync --status", "sync {bad}", "config show", "config {bad}", "models {bad}"),
+    *("config set {bad} 1", "config set models.default {bad}", "help {bad}"),
     *("login {bad}", "logout {bad}", "completion {bad}"),
 )
 """Command lines; `{bad}` is a hostile text."""

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from treadle.app.sessions.thread_work import work_on_thread as work_on_thread
     from treadle.app.sessions.turns import TurnRequest as TurnRequest
     from treadle.app.sessions.turns import run_turn as run_turn
+    from treadle.app.setting_change import SettingChange as SettingChange
+    from treadle.app.setting_change import change_setting as change_setting
     from treadle.app.stores import Store as Store
     from treadle.app.stores import open_store as open_store
     from treadle.app.stores import user_folders as user_folders
@@ -187,6 +189,7 @@ _HOME = {
     "RunChoice": "app.sessions.setup",
     "ScrubJob": "app.upkeep.thread_scrub",
     "ScrubReport": "app.upkeep.thread_scrub",
+    "SettingChange": "app.setting_change",
     "Setup": "app.sessions.setup",
     "ShareTarget": "app.sync.share_access",
     "SharedAddress": "app.sync.share_access",
@@ -222,6 +225,7 @@ _HOME = {
     "add_note": "app.threads.annotations",
     "approve_calls": "app.sessions.approvals",
     "begin_task": "app.sessions.open_threads",
+    "change_setting": "app.setting_change",
     "commit_agent_changes": "app.sessions.agent_commit",
     "compact": "app.sessions.compaction",
     "draw_graph_of_file": "app.graph_files",

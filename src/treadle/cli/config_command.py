@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-_FOLDER = click.option(
-    "-C",
-    "--cwd",
-    "folder",
-    metavar="FOLDER",
-    type=click.Path(),
-    default=".",
-    help="Look there instead of here.",
-)
+from treadle.cli.config_set_command import command as set_command
+from treadle.cli.options import find_folder, settings_folder_option
 
 
 @click.group("config")
 def command() -> None:
-    """Show the settings, or trust what a project brings along.
+    """Show and change the settings, or trust what a project brings along.
 
     \b
+    treadle config set models.default sonnet
     treadle config show --origin       what holds here, and why
     treadle config trust               look at this project's settings, and use them
     """  # noqa: D301  click reads the backspace
@@ -30,9 +22,11 @@ def command() -> None:
 @command.command("show")
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object, with origins.")
-@_FOLDER
+@settings_folder_option
 def show(origin: bool, as_json: bool, folder: str) -> None:
-    """Show every setting that holds in this folder. Keys are not shown.
+    """Show every setting that holds in this folder, those that somebody has set first.
+
+    Keys are not shown.
 
     Your own settings belong in $XDG_CONFIG_HOME/treadle/config.toml, which is
     ~/.config/treadle/config.toml on most machines; docs/configuration.md describes them.
@@ -43,7 +37,7 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
     from treadle.cli.renderers import make_printable
     from treadle.config.loader import load_settings
 
-    loaded = load_settings(_find_folder(folder), os.environ)
+    loaded = load_settings(find_folder(folder), os.environ)
     for notice in loaded.notices:
         click.echo(f"treadle: {make_printable(notice)}", err=True)
     if as_json:
@@ -55,14 +49,19 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
 
         print_json(rows)
         return
-    for key, value in loaded.values.items():
-        told = "(not set)" if value is None else json.dumps(value)
-        where = f"    # {make_printable(loaded.origins[key])}" if origin else ""
-        click.echo(f"{key} = {told}{where}")
+    changed = loaded.list_changed()
+    rest = [key for key in loaded.values if key not in changed]
+    for title, keys in (("not as built in", changed), ("as built in", rest)):
+        if changed and keys:
+            click.echo(f"# {title}")
+        for key in keys:
+            told = "(not set)" if loaded.values[key] is None else json.dumps(loaded.values[key])
+            where = f"    # {make_printable(loaded.origins[key])}" if origin else ""
+            click.echo(f"{key} = {told}{where}")
 
 
 @command.command("trust")
-@_FOLDER
+@settings_folder_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--remove", is_flag=True, help="Trust this project no longer.")
 def trust(folder: str, yes: bool, remove: bool) -> None:
@@ -82,10 +81,10 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
 
     places = user_folders()
     if remove:
-        was_known = distrust_project(places, _find_folder(folder))
+        was_known = distrust_project(places, find_folder(folder))
         click.echo("trusted no longer" if was_known else "it was not trusted", err=True)
         return
-    files = read_project_files(_find_folder(folder), places)
+    files = read_project_files(find_folder(folder), places)
     for path, text in files.contents:
         click.echo(f"{path}:\n", err=True)
         click.echo(text)
@@ -106,10 +105,4 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     click.echo("trusted; `treadle config trust --remove` takes it back", err=True)
 
 
-def _find_folder(folder: str) -> Path:
-    from treadle.errors import UsageError
-
-    path = Path(folder).expanduser()
-    if not path.is_dir():
-        raise UsageError(f"{path} is no folder", hint="-C takes the folder of a project")
-    return path
+command.add_command(set_command)

@@ -12,53 +12,12 @@ from typing import Any, Final
 import click
 
 from treadle.cli import options
+from treadle.cli.help_page import GROUPS, HELP, MEANT
 from treadle.errors import TreadleError
 from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
 
-COMMANDS: Final = (
-    "admin",
-    "approve",
-    "blame",
-    "compact",
-    "completion",
-    "config",
-    "demo",
-    "diff",
-    "doctor",
-    "du",
-    "export",
-    "fork",
-    "gc",
-    "graph",
-    "import",
-    "list",
-    "log",
-    "login",
-    "logout",
-    "models",
-    "note",
-    "pin",
-    "private",
-    "rename",
-    "replay",
-    "restore",
-    "resume",
-    "rewind",
-    "run",
-    "scrub",
-    "search",
-    "serve",
-    "share",
-    "show",
-    "sync",
-    "tag",
-    "trace",
-    "trash",
-    "unshare",
-    "verify",
-    "watch",
-)
+COMMANDS: Final = tuple(sorted(name for names in GROUPS.values() for name in names))
 """Each is `treadle.cli.<name>_command.command`; none is imported before it is asked for."""
 
 WELCOME: Final = """\
@@ -66,6 +25,7 @@ Treadle: a coding agent that never loses a stitch.
 
   treadle                          in a terminal: talk with the agent in this folder
   treadle demo                     see it work: 30 seconds, no keys, no network
+  treadle "PROMPT"                 the same, beginning with this
   treadle -p "PROMPT"              one turn in this folder; the answer goes to stdout
   treadle run "TASK"               a task, worked on until it is done
   treadle list                     threads on this machine
@@ -80,7 +40,7 @@ PIPE_WAIT_S_MAX: Final = 0.2
 
 
 class _LazyGroup(click.Group):
-    """Lists its commands without importing them."""
+    """Lists its commands without importing them. What is no command is a prompt."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -93,13 +53,33 @@ class _LazyGroup(click.Group):
         _enable_id_completion(command)
         return command
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is named. A prompt in its place is told where prompts go."""
-        if args and args[0] not in COMMANDS and not ctx.resilient_parsing:
-            raise _make_unknown_command_error(args[0])
-        return super().resolve_command(ctx, args)
+    def get_help(self, ctx: click.Context) -> str:
+        """One screen."""
+        return HELP.rstrip("\n")
+
+    def describe_all(self, ctx: click.Context) -> str:
+        """Every command, in its group, and every option."""
+        return super().get_help(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands in groups."""
+        width = formatter.width - 6 - max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            found = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [(name, one.get_short_help_str(width)) for name, one in found if one]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options, then a command with all that is its own; or a prompt, options on both sides."""
+        rest = self.make_parser(ctx).parse_args([*args])[1]
+        is_forced = bool(rest) and args[-len(rest) - 1 :] == ["--", *rest]
+        if not rest or ctx.resilient_parsing or (rest[0] in COMMANDS and not is_forced):
+            return super().parse_args(ctx, args)
+        if not is_forced:
+            _check_is_prompt(rest[0])
+            ctx.allow_interspersed_args = True
+        return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it. Who reads no further, like `head`, has what it wanted: nothing is said."""
@@ -114,13 +94,36 @@ class _LazyGroup(click.Group):
             return UNREAD
 
 
-def _make_unknown_command_error(name: str) -> click.UsageError:
+def _check_is_prompt(word: str) -> None:
+    """That it is said to a model costs money, so what may be a mistyped command is not.
+
+    Raises:
+        click.UsageError: it is one word, and like a command's name, or nobody is there to see.
+    """
+    is_word = not any(letter.isspace() for letter in word)
+    if is_word and (not _is_in_terminal() or _suggest_command(word)):
+        raise make_unknown_command_error(word)
+
+
+def _suggest_command(name: str) -> str:
     from treadle.models.catalog import suggest_name
 
+    meant = MEANT.get(name.lower())
+    return f"; did you mean {meant}?" if meant else suggest_name(name, COMMANDS)
+
+
+def make_unknown_command_error(name: str) -> click.UsageError:
+    """What is meant perhaps, and how to say it to a model all the same."""
     return click.UsageError(
-        f"No such command {name!r}{suggest_name(name, COMMANDS)}\n"
-        '`treadle -p "PROMPT"` runs one turn; `treadle` alone, in a terminal, is a talk'
+        f"No such command {name!r}{_suggest_command(name)}\n"
+        'a prompt stands in quotes: treadle "FIX THE BUG"; a word by itself behind --: '
+        f"treadle -- {name}"
     )
+
+
+def _is_in_terminal() -> bool:
+    """Whether one could talk here."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _enable_id_completion(command: click.Command) -> None:
@@ -139,6 +142,8 @@ def _wants_no_color() -> bool:
 @click.group(
     cls=_LazyGroup,
     invoke_without_command=True,
+    options_metavar="[OPTIONS]",
+    subcommand_metavar="[PROMPT | COMMAND ...]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="treadle", message="%(prog)s %(version)s")
@@ -177,15 +182,20 @@ def _wants_no_color() -> bool:
 @options.run_options
 @click.option("--private", is_flag=True, help="A new thread never leaves this machine.")
 @click.option("--plain", is_flag=True, help="The chat as lines of text, as for a screen reader.")
+@options.quiet_option
 @click.option("-v", "--verbose", count=True, help="Log transitions (-v) and everything (-vv).")
 @click.pass_context
 def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     """A coding agent whose every step is durable.
 
     \b
+    treadle "fix the failing test"
     treadle -p "fix the failing test" --approval-mode auto
     treadle run "make the test suite pass" --max-cost 2
     git diff | treadle -p "review this" -m sonnet
+
+    PROMPT begins a conversation; where there is no terminal, it is one turn, as with -p. One word
+    that is like a command's name is not taken for a prompt: `treadle -- WORD` says it.
 
     Exit codes: 0 done, 1 failed, 2 usage, 3 stopped by a limit, 4 a call waits for approval, 5 not
     configured, 75 try again later, 129, 130 or 143 ended by a signal.
@@ -203,8 +213,12 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
                 f"`{ctx.invoked_subcommand}`, if it has them"
             )
         return
-    if given["prompt"] is None:
-        ctx.exit(_run_without_prompt(given))
+    is_chat = given["prompt"] is None
+    if ctx.args:
+        given["prompt"] = _join_prompt(ctx.args, given["prompt"])
+        is_chat = _is_in_terminal()
+    if is_chat:
+        ctx.exit(_run_chat(given))
     if given.pop("plain"):
         raise click.UsageError("--plain is about the chat: it goes without -p")
     if given["thread"] == "":
@@ -214,9 +228,23 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     ctx.exit(run_turn(TurnOptions(**given)))
 
 
-def _run_without_prompt(given: dict[str, Any]) -> int:
+def _join_prompt(words: list[str], printed: str | None) -> str:
+    """The prompt that stands among the options.
+
+    Raises:
+        click.UsageError: there is another one, or it is several words, which a shell may have
+            changed.
+    """
+    if printed is not None:
+        raise click.UsageError("there are two prompts: one behind -p, and one by itself")
+    if len(words) > 1:
+        raise click.UsageError('a prompt of several words stands in quotes: treadle "FIX THE BUG"')
+    return words[0]
+
+
+def _run_chat(given: dict[str, Any]) -> int:
     """The chat; where there is no terminal, a welcome that says what else can be done."""
-    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+    if _is_in_terminal():
         return _start_chat(given)
     if given["latest"] or given["thread"] is not None or given["fork"]:
         raise click.UsageError("this is no terminal, where one could talk: add -p PROMPT")
@@ -259,7 +287,6 @@ def _start_chat(given: dict[str, Any]) -> int:
         if given.pop(name) not in (None, "text"):
             words = name.replace("_", "-")
             raise click.UsageError(f"--{words} goes with -p PROMPT, or with a command")
-    del given["prompt"]
     return run_chat(ChatOptions(**given))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
 from treadle.app.sessions.limits import MODES
 from treadle.app.sessions.limits import make_budget as make_budget
+from treadle.errors import UsageError
 
 SANDBOX_LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK_MODES: Final = ("off", "ask", "on")
@@ -61,6 +63,31 @@ def folder_option(command: F) -> F:
     return click.option("-C", "--cwd", metavar="FOLDER", type=click.Path(), help=words)(command)
 
 
+def settings_folder_option(command: F) -> F:
+    """`-C` of a command that looks at settings."""
+    return click.option(
+        "-C",
+        "--cwd",
+        "folder",
+        metavar="FOLDER",
+        type=click.Path(),
+        default=".",
+        help="Look there instead of here.",
+    )(command)
+
+
+def find_folder(folder: str) -> Path:
+    """The folder that `settings_folder_option` names.
+
+    Raises:
+        UsageError: it is none.
+    """
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        raise UsageError(f"{path} is no folder", hint="-C takes the folder of a project")
+    return path
+
+
 def mode_option(words: str) -> Callable[[F], F]:
     """`--approval-mode`."""
     return click.option("--approval-mode", type=click.Choice(MODES), help=words)
@@ -73,6 +100,12 @@ def format_option(command: F) -> F:
     return click.option(
         "--output-format", type=choice, default="text", show_default=True, help=words
     )(command)
+
+
+def quiet_option(command: F) -> F:
+    """`-q`."""
+    words = "Say nothing but the answer, errors, and what waits for a yes."
+    return click.option("-q", "--quiet", is_flag=True, help=words)(command)
 
 
 def budget_options(of: str) -> Callable[[F], F]:

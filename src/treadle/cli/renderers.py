@@ -53,11 +53,13 @@ class Renderer(Protocol):
         ...
 
 
-def make_renderer(output_format: str) -> Renderer:
-    """The renderer of `--output-format`."""
+def make_renderer(output_format: str, *, is_quiet: bool = False) -> Renderer:
+    """The renderer of `--output-format`; a quiet one tells people the end alone."""
     if output_format == "json":
         return JsonRenderer()
-    return StreamRenderer() if output_format == "stream-json" else TextRenderer()
+    if output_format == "stream-json":
+        return StreamRenderer()
+    return QuietRenderer() if is_quiet else TextRenderer()
 
 
 class TextRenderer:
@@ -131,13 +133,7 @@ class TextRenderer:
         self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
     ) -> None:
         """See `Renderer`."""
-        if finished.answer:
-            is_seen = sys.stdout is not None and sys.stdout.isatty()
-            click.echo(make_printable(finished.answer) if is_seen else finished.answer, color=True)
-        if finished.outcome is TurnOutcome.INTERRUPTED:
-            _print_activity("stopped before it was finished; it is safe on disk", fg="yellow")
-        elif finished.outcome not in (TurnOutcome.DONE, TurnOutcome.APPROVAL):
-            _print_activity(f"treadle: {finished.error}", fg="red")
+        _print_end(finished)
         used = describe_usage(finished.turn_usage)
         if finished.usage != finished.turn_usage:
             used += f" (whole thread: {describe_usage(finished.usage)})"
@@ -148,6 +144,24 @@ class TextRenderer:
             _print_activity(f"to look at it: treadle show {finished.thread}", dim=True)
         else:
             _print_activity(f"to go on: treadle resume {finished.thread}", dim=True)
+
+
+class QuietRenderer:
+    """For people who want the answer, and to know why there is none."""
+
+    def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
+        """See `Renderer`."""
+
+    def show(self, output: Output) -> None:
+        """See `Renderer`."""
+
+    def end(
+        self, finished: TurnFinished, questions: Sequence[Question] = (), *, is_over: bool = False
+    ) -> None:
+        """See `Renderer`."""
+        _print_end(finished)
+        if finished.outcome is TurnOutcome.APPROVAL:
+            show_pending_questions(finished.thread, questions)
 
 
 class JsonRenderer:
@@ -206,6 +220,17 @@ class StreamRenderer(JsonRenderer):
         if questions and tuple(questions) != self._asked:
             self.show(outputs.ApprovalRequested(finished.thread, tuple(questions)))
         super().end(finished, questions)
+
+
+def _print_end(finished: TurnFinished) -> None:
+    """The answer, and why it is not one."""
+    if finished.answer:
+        is_seen = sys.stdout is not None and sys.stdout.isatty()
+        click.echo(make_printable(finished.answer) if is_seen else finished.answer, color=True)
+    if finished.outcome is TurnOutcome.INTERRUPTED:
+        _print_activity("stopped before it was finished; it is safe on disk", fg="yellow")
+    elif finished.outcome not in (TurnOutcome.DONE, TurnOutcome.APPROVAL):
+        _print_activity(f"treadle: {finished.error}", fg="red")
 
 
 def _print_json(value: object) -> None:

@@ -27,6 +27,7 @@ from treadle.cli import options
 )
 @options.budget_options("this turn")
 @options.run_options
+@options.quiet_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Go on with a thread: first what its last process left unfinished, then PROMPT if given.

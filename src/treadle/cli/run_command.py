@@ -42,6 +42,7 @@ from treadle.cli import options
 @click.option("--trace", "wants_trace", is_flag=True, help="Print the trace to stderr at the end.")
 @click.option("--private", is_flag=True, help="The thread never leaves this machine.")
 @options.run_options
+@options.quiet_option
 @click.pass_context
 def command(ctx: click.Context, /, task: str, **given: Any) -> None:
     """Work on TASK until it is done, has failed, or a limit stops it; print the answer.
@@ -99,7 +100,7 @@ def _run_task(text: str, **given: Any) -> int:
         schema,
         said.attachments,
     )
-    renderer = make_renderer(given["output_format"])
+    renderer = make_renderer(given["output_format"], is_quiet=given["quiet"])
 
     def begin() -> OpenThread:
         return begin_task(setup, task, renderer.show, is_private=given["private"])

@@ -49,6 +49,7 @@ class TurnOptions(Struct, frozen=True):
     record: str | None = None
     sandbox: SandboxLevel | None = None
     network: NetworkMode | None = None
+    quiet: bool = False
 
 
 def run_turn(options: TurnOptions) -> int:
@@ -112,7 +113,7 @@ def _run_once(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:
     check_turn(setup, request)
     if setup.thread is None and (text := make_pending_notice(setup.store, setup.folder, notify)):
         setup.notices.append(text)
-    renderer = make_renderer(options.output_format)
+    renderer = make_renderer(options.output_format, is_quiet=options.quiet)
     if setup.thread is None and request.prompt is not None:
         request = asyncio.run(prepare_request(setup, request))
     return run_thread(

@@ -87,6 +87,10 @@ class LoadedSettings(Struct, frozen=True):
     origins: Mapping[str, str]
     notices: tuple[str, ...] = ()
 
+    def list_changed(self) -> tuple[str, ...]:
+        """The keys that somebody has set, in the order of all."""
+        return tuple(key for key in self.values if self.origins[key] != DEFAULT_ORIGIN)
+
     def find_exclusion(
         self, provider: str, environ: Mapping[str, str]
     ) -> NotConfiguredError | None:
@@ -200,6 +204,15 @@ def _read_user_file(places: Places) -> TomlFile | None:
     except OSError as error:
         raise_machine_error(path, error)
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def check_user_file(file: TomlFile) -> None:
+    """Whether the user's file would hold, if this stood in it.
+
+    Raises:
+        ConfigError: it would not; says where.
+    """
+    _SettingLayers().add_file(file)
 
 
 def check_project_file(file: ProjectFile, environ: Mapping[str, str]) -> None:

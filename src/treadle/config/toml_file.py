@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.config.settings import KeyPath
 from treadle.errors import ConfigError
@@ -64,18 +65,45 @@ def parse_toml(data: bytes, path: str) -> TomlFile:
         raise ConfigError(f"{place}: not valid TOML: {problem}", hint=_HINT) from error
 
 
-def _find_lines(text: str) -> dict[KeyPath, int]:
-    import tomllib
+class Statement(Struct, frozen=True):
+    """One header or one value of a text, in the lines from `start` to before `end`, from 0.
 
+    `header` is the line of the table that it stands in; that of a header is itself.
+    """
+
+    start: int
+    end: int
+    header: str
+    rows: tuple[str, ...]
+
+    @property
+    def is_header(self) -> bool:
+        """Whether a table begins here."""
+        return self.rows[0].lstrip().startswith("[")
+
+    @property
+    def is_comment(self) -> bool:
+        """Whether nothing is said here."""
+        return self.rows[0].lstrip().startswith("#")
+
+    def parse(self, rows: str | None = None) -> dict[str, Any]:
+        """The tables that hold its value alone, or what stands in its place."""
+        import tomllib
+
+        body = "\n".join(self.rows) if rows is None else rows
+        return tomllib.loads(body if self.is_header else f"{self.header}\n{body}")
+
+
+def _find_lines(text: str) -> dict[KeyPath, int]:
     lines: dict[KeyPath, int] = {}
-    for line, statement in _split_statements(text):
-        for path in _list_paths(tomllib.loads(statement)):
-            lines.setdefault(path, line)
+    for statement in split_statements(text):
+        for path in _list_paths(statement.parse()):
+            lines.setdefault(path, statement.start + 1)
     return lines
 
 
-def _split_statements(text: str) -> Iterator[tuple[int, str]]:
-    """Every statement of a valid text, below the header that it belongs to, with its first line.
+def split_statements(text: str) -> Iterator[Statement]:
+    """Every statement of a valid text, in its order; CRLF counts as LF.
 
     A value of several lines is no TOML before its last line: the shortest run of lines that is
     TOML by itself is the statement.
@@ -87,12 +115,12 @@ def _split_statements(text: str) -> Iterator[tuple[int, str]]:
         end = _find_end(rows, start)
         if end is None:
             return
-        statement = "\n".join(rows[start:end])
-        if statement.lstrip().startswith("["):
-            header = statement
-            yield start + 1, statement
-        elif statement.strip():
-            yield start + 1, f"{header}\n{statement}"
+        found = Statement(start, end, header, tuple(rows[start:end]))
+        if found.is_header:
+            header = "\n".join(found.rows)
+            yield replace(found, header=header)
+        elif any(row.strip() for row in found.rows):
+            yield found
         start = end
 
 

@@ -100,6 +100,8 @@ class Chat:
             Exception: a mistake of this program, after all was settled.
         """
         self.start_work(begin())
+        if self.options.prompt is not None:  # before what is typed meanwhile
+            self.submit(self.options.prompt, steers=False)
         try:
             await self.terminal.run(self)
         finally:

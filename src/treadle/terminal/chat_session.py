@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 class ChatOptions(Struct, frozen=True):
     """The options of `treadle` without a command and without `-p`.
 
-    `thread` is the beginning of an id; empty to pick one.
+    `prompt` is said first. `thread` is the beginning of an id; empty to pick one. With `quiet`
+    nothing is told that nobody has asked for.
     """
 
+    prompt: str | None = None
     latest: bool = False
     thread: str | None = None
     fork: bool = False
@@ -52,6 +54,7 @@ class ChatOptions(Struct, frozen=True):
     plain: bool = False
     sandbox: SandboxLevel | None = None
     network: NetworkMode | None = None
+    quiet: bool = False
 
 
 class ChatCallbacks(Struct, frozen=True):

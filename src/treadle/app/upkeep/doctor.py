@@ -13,7 +13,7 @@ from treadle.app.sessions.providers import PLAYED_KINDS, Models
 from treadle.app.sessions.setup import make_policy
 from treadle.app.upkeep import checks, risk_checks
 from treadle.app.upkeep.store_checks import check_store
-from treadle.config.loader import DEFAULT_ORIGIN, load_settings
+from treadle.config.loader import load_settings
 from treadle.core.config import choose_model
 from treadle.errors import TreadleError
 from treadle.store.local_store import LocalStore
@@ -48,8 +48,7 @@ def _check_models(places: Places) -> Iterator[checks.Finding]:
     for notice in loaded.notices:
         yield checks.warning("settings", notice, "`treadle config show --origin` tells what holds")
     if not loaded.notices:
-        set_count = sum(origin != DEFAULT_ORIGIN for origin in loaded.origins.values())
-        yield checks.ok("settings", f"{set_count} set, the rest by default")
+        yield checks.ok("settings", f"{len(loaded.list_changed())} set, the rest by default")
     yield from risk_checks.check_commands(make_policy(loaded.settings, places))
     yield from risk_checks.check_settings(loaded, os.getuid())
     chosen = problem = advice = ""
