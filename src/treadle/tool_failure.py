@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from treadle.core.tools import SeenFile, ToolErrorKind
+from treadle.core.messages import SeenFile
+from treadle.core.tools import ToolErrorKind
 
 
 class ToolFailure(Exception):  # noqa: N818  it becomes a `ToolError`, which is data

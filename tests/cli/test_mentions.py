@@ -29,6 +29,9 @@ def test_a_prompt_a_later_one_and_a_task_bring_files_along(
     done = treadle("-p", "why @calc.py:1? @nobody", "-m", model, stdin="not @calc.py here")
     assert done.returncode == 0, done.stderr
     assert "@nobody stays text: file not found: nobody" in done.stderr
+    (line,) = json.loads(treadle("list", "--json").stdout)
+    (seen,) = read_messages(treadle, line["id"])[0]["seen"]
+    assert (seen["name"], seen["first_line"], seen["last_line"]) == ("calc.py", 1, 1)
     done = treadle("-c", "-p", "and @.env? @nobody", "-m", model)
     assert "@nobody stays text" in done.stderr
     (line,) = json.loads(treadle("list", "--json").stdout)
@@ -37,7 +40,11 @@ def test_a_prompt_a_later_one_and_a_task_bring_files_along(
     first, second = (one["content"] for one in prompts)
     assert first == f"why @calc.py:1? @nobody\n\nnot @calc.py here{CODE}{MORE}"
     assert second.endswith('\n[".env"]\nTOKEN=[REDACTED:env]\n')
+    assert "lines" in seen
+    assert "lines" not in prompts[1]["seen"][0], "a short secret could be guessed by it"
     done = treadle("run", "fix @calc.py:1", "-m", model)
     assert done.returncode == 0, done.stderr
     task = next(one for one in json.loads(treadle("list", "--json").stdout) if one != line)
-    assert read_messages(treadle, task["id"])[0]["content"] == f"fix @calc.py:1{CODE}{MORE}"
+    given = read_messages(treadle, task["id"])[0]
+    assert given["content"] == f"fix @calc.py:1{CODE}{MORE}"
+    assert given["seen"] == [seen]

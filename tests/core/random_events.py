@@ -47,13 +47,12 @@ from treadle.core.events import (
     UserInput,
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Message, SeenFile, ToolCall
 from treadle.core.retry import RETRYABLE
 from treadle.core.tools import (
     Access,
     Outcome,
     RiskLevel,
-    SeenFile,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
@@ -99,7 +98,8 @@ def random_event(random: Random, state: AgentState, clock: int = 0) -> AgentEven
             return CompactionRequested(random.choice(_TEXTS), at)
         if random.random() < 0.2:
             return Rewound(1, _random_view(random, state.conversation), at)
-        return UserInput(Message.user(random.choice(_TEXTS)))
+        text = random.choice(_TEXTS)
+        return UserInput(Message.user(text, seen=_SEEN if text else ()))
     if isinstance(state, CallingLlm):
         return _model_event(random, at)
     if isinstance(state, ExecutingTools):
@@ -142,7 +142,7 @@ def _model_event(random: Random, at: str) -> AgentEvent:
     if dice < 0.2:
         return CancelRequested(random.choice(_TEXTS), random.choice(_TEXTS))
     if dice < 0.25:
-        return Steered(Message.user(random.choice(_TEXTS)))
+        return Steered(Message.user(random.choice(_TEXTS), seen=_SEEN))
     if dice < 0.38:
         kind = random.choice(_RETRYABLE if random.random() < 0.7 else list(LlmErrorKind))
         return LlmEvent.Error(LlmError(kind, "so it goes"), random.random())

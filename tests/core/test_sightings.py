@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from treadle.core.conversation import Compaction, Conversation, View
 from treadle.core.events import ToolCompleted
-from treadle.core.messages import Message, ToolCall
-from treadle.core.sightings import SIGHTING_COUNT_MAX, Sighting, Sightings, add_sightings
+from treadle.core.messages import Message, SeenFile, ToolCall
+from treadle.core.sightings import (
+    SIGHTING_COUNT_MAX,
+    Sighting,
+    Sightings,
+    add_message_sightings,
+    add_sightings,
+)
 from treadle.core.tools import (
     RewrittenFile,
-    SeenFile,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
@@ -90,6 +95,30 @@ def test_a_result_is_in_view_as_long_as_it_stands_there_as_it_was() -> None:
     ]:
         sightings = Sightings(FOUND, conversation, frozenset())
         assert [sightings.is_in_view(one) for one in FOUND[:2]] == in_view
+
+
+def test_a_message_tells_of_the_files_that_stand_in_it() -> None:
+    talk = Conversation([Message.user("go", seen=(OLD, OTHER)), Message.assistant("yes")])
+    assert add_message_sightings((), talk, 1) == ()
+    talk = talk.append(Message.user("and", seen=(NEW,)))
+    found = (*add_message_sightings((), talk.rewind(View(1)), 2), Sighting("c1", OLD))
+    assert found == (Sighting("", NEW, message=2), Sighting("c1", OLD))
+    for conversation, told, in_view in [
+        (talk, True, True),
+        (talk.compact(Compaction(2, "summary")), True, True),
+        (talk.compact(Compaction(3, "summary", 1000)), True, False),
+        (talk.rewind(View(2)), False, False),
+        (talk.rewind(View(2)).rewind(talk.view), True, True),
+        (Conversation(talk[:2]), False, False),
+    ]:
+        sightings = Sightings(found, conversation, frozenset())
+        assert (bool(list(sightings.newest())), sightings.is_in_view(found[0])) == (told, in_view)
+
+
+def test_a_message_is_counted_in_the_number_that_is_kept() -> None:
+    found = (Sighting("c1", OLD),) * SIGHTING_COUNT_MAX
+    found = add_message_sightings(found, Conversation([Message.user("go", seen=(OLD, NEW))]), 0)
+    assert (len(found), found[-1]) == (SIGHTING_COUNT_MAX, Sighting("", NEW, message=0))
 
 
 def test_a_call_without_a_result_yet_is_not_in_view() -> None:

@@ -14,8 +14,8 @@ from runtime.desk import Failure, Folder, Hooked, Run, Success, Toolbox, for_eve
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, ModelEvent, PostToolsHookCompleted
 from treadle.core.llm import LlmErrorKind, LlmRequest, LlmResponse, ModelTraits
-from treadle.core.messages import Message, ToolCall
-from treadle.core.tools import Outcome, SeenFile, ToolError, ToolErrorKind, ToolProgress
+from treadle.core.messages import Message, SeenFile, ToolCall
+from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolProgress
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.calls import (
     OUTPUT_LENGTH_MAX,

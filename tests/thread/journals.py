@@ -43,7 +43,7 @@ from treadle.core.events import (
     ToolUncertain,
 )
 from treadle.core.llm import LlmErrorKind, Usage
-from treadle.core.messages import Attachment, BlobRef, Message
+from treadle.core.messages import Attachment, BlobRef, Message, SeenFile
 from treadle.core.task.events import (
     TASK_EVENTS,
     CustomState,
@@ -260,6 +260,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     GitObserved("main", "c0ffee", True, "host/path", ("a", "b"), True),
     InputQueued(Message.user("later")),
     InputQueued(Message.user("rather this"), steers=True),
+    InputQueued(Message.user("@a", seen=(SeenFile("a", "digest", 1, 9, "0.AABB"),))),
     InputWithdrawn(),
     CommandBegun("0badcafe", "make", "/w"),
     CommandShown("make", "no rule", 2, "0badcafe"),

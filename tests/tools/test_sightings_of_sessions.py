@@ -11,8 +11,11 @@ from msgspec.structs import replace
 
 from runtime.desk import CONFIG, Desk, Model, open_session
 from treadle.core.events import Rewound
+from treadle.core.messages import SeenFile
 from treadle.runtime.session import Session
 from treadle.tools.builtin import builtin_tools
+from treadle.tools.files import digest_of
+from treadle.tools.line_digests import digest_lines
 from treadle.tools.registry import Registry
 
 LONG = "".join(f"line {number} of some text\n" for number in range(1, 41))
@@ -94,6 +97,66 @@ async def test_it_is_known_from_the_journal_alone_and_from_a_snapshot(office: Of
     from_journal = office.desk.store.load(thread_id).fold.sightings
     assert from_snapshot == from_journal
     assert [one.file.name for one in from_journal] == ["a.txt"]
+
+
+def told(office: Office, text: str = LONG, first: int = 1, last: int = 40) -> SeenFile:
+    """The file as a prompt shows it that names it with `@`."""
+    data = text.encode()
+    return SeenFile("a.txt", digest_of(data), first, last, digest_lines(data))
+
+
+async def say(session: Session, *seen: SeenFile) -> None:
+    session.driver.performer.provider = Model("yes")
+    await session.turn("see @a.txt", seen=seen)
+
+
+async def test_a_file_that_a_prompt_has_shown_counts_as_read(office: Office) -> None:
+    for is_new, seen in ((True, told(office)), (False, told(office, first=2, last=3))):
+        session = office.new()
+        await say(session, seen)
+        if not is_new:
+            await session.close()
+            office.desk.journal(session.thread_id).with_suffix(".json").unlink()
+            session = office.reopen(session.thread_id)
+        assert (await overwrite(session)).startswith("wrote a.txt")
+        office.desk.check(session)
+        await session.close()
+
+
+async def test_a_file_that_a_prompt_has_shown_whole_is_not_sent_again(office: Office) -> None:
+    session = office.new()
+    await say(session, told(office))
+    stub = await look(session)
+    assert "a.txt has not changed since the person's message above, which shows" in stub
+    assert await look(session) == LONG
+    await session.close()
+
+
+async def test_a_file_that_changed_since_a_prompt_has_shown_it_is_told(office: Office) -> None:
+    session = office.new()
+    await say(session, told(office))
+    office.file.write_text(LONG.replace("line 7 ", "line seven "))
+    refused = await overwrite(session)
+    assert "changed since you last heard of it (a message of the person)" in refused
+    assert "now different: line 7;" in refused
+    assert (await overwrite(session)).startswith("wrote a.txt")
+    await session.close()
+
+
+async def test_a_prompt_that_waited_makes_nothing_stale_that_the_model_wrote_meanwhile(
+    office: Office,
+) -> None:
+    session, before = office.new(), told(office)
+    await say(session, before)
+    written = await ask(session, "write_file", path="a.txt", content="short\n")
+    assert written.startswith("wrote a.txt")
+    session.queue("and @a.txt", seen=(before,))
+    session.driver.performer.provider = Model("yes")
+    await session.resume()
+    assert [one.message for one in session.driver.journal.fold.sightings] == [0, None, 6]
+    assert (await overwrite(session)).startswith("wrote a.txt")
+    office.desk.check(session)
+    await session.close()
 
 
 async def test_a_refusal_is_one_after_a_resume_too(office: Office) -> None:

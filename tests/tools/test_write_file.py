@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from treadle.core.tools import RewrittenFile, SeenFile, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.messages import SeenFile
+from treadle.core.tools import RewrittenFile, ToolErrorKind, ToolExecutionOutcome
 from treadle.tools.line_digests import digest_lines
 
 

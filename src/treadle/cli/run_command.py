@@ -99,6 +99,7 @@ def _run_task(text: str, **given: Any) -> int:
         options.make_budget(given["max_tokens"], given["max_cost"], given["time_limit"]),
         schema,
         said.attachments,
+        said.seen,
     )
     renderer = make_renderer(given["output_format"], is_quiet=given["quiet"])
 

@@ -294,6 +294,15 @@ class Conversation(AppendList[Message]):
         index = self._call_at.get(call_id, self._length)
         return index < self._length and not self._is_hidden(index)
 
+    def has_said(self, index: int) -> bool:
+        """Whether the model knows of the message at this index: no rewind has hidden it."""
+        return index < self._length and not self._is_hidden(index)
+
+    def shows(self, index: int) -> bool:
+        """Whether the message at this index stands itself in what the model is shown."""
+        through = 0 if self.compaction is None else self.compaction.through
+        return index >= through and self.has_said(index)
+
     def _is_hidden(self, index: int) -> bool:
         return any(start <= index < end for start, end in self.hidden)
 

@@ -69,6 +69,21 @@ class Attachment(Struct, frozen=True, omit_defaults=True):
     height: int = 0
 
 
+class SeenFile(Struct, frozen=True, omit_defaults=True):
+    """A file of which a call or a message has told the model, under the name a `Scope` has for it.
+
+    `content` is a digest of all of it, like `Scope.content`. `first_line` and `last_line` are those
+    that were shown, from 1; 0 where it shows none. `lines` is a short digest of the lines, by
+    which those are found that differ later (`tools/line_digests.py`); empty if nobody can tell.
+    """
+
+    name: str
+    content: str
+    first_line: int = 0
+    last_line: int = 0
+    lines: str = ""
+
+
 class ToolCall(Struct, frozen=True, gc=False):
     """A model's wish to run a tool.
 
@@ -117,7 +132,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
 
     `interrupted` marks an assistant text that was cut short by a cancel. `native` is there if the
     message is more than one text followed by calls. `attachments` are what a person or a tool shows
-    besides the text.
+    besides the text. `seen` are the files that stand in a person's message, as they stand there.
     """
 
     role: Role
@@ -128,11 +143,17 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     interrupted: bool = False
     native: NativeLayout | None = None
     attachments: tuple[Attachment, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
 
     @classmethod
-    def user(cls, content: str, attachments: tuple[Attachment, ...] = ()) -> Self:
+    def user(
+        cls,
+        content: str,
+        attachments: tuple[Attachment, ...] = (),
+        seen: tuple[SeenFile, ...] = (),
+    ) -> Self:
         """A message by the person."""
-        return cls("user", content, attachments=attachments)
+        return cls("user", content, attachments=attachments, seen=seen)
 
     @classmethod
     def note(cls, content: str) -> Self:

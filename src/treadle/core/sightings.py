@@ -1,9 +1,9 @@
-"""Which files the model has been told of, by which call, and whether it still sees that.
+"""Which files the model has been told of, by what, and whether it still sees that.
 
 Who is about to change a file looks here for what the model knows of it; who is about to show one,
 whether it stands in the conversation already. Every outcome says what its call told (`SeenFile`),
-so all of it is folded from the journal. What was said in another branch of a merge is not in it:
-those were the files of another machine.
+and every message which files a person has put into it, so all of it is folded from the journal.
+What was said in another branch of a merge is not in it: those were the files of another machine.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from msgspec import Struct
 
 from treadle.core.conversation import Conversation
 from treadle.core.events import ToolCompleted
-from treadle.core.tools import SeenFile
+from treadle.core.messages import SeenFile
 
 SIGHTING_COUNT_MAX: Final = 1000
 """Sightings that a thread remembers, the newest: what it has forgotten counts as not seen."""
 
 
 class Sighting(Struct, frozen=True, omit_defaults=True):
-    """What one call has told the model of one file; `is_write` if it wrote the file."""
+    """What one call, or one message of a person, has told the model of one file.
+
+    `is_write` if the call wrote the file. Of a message there is no call: `message` is its index.
+    """
 
     call_id: str
     file: SeenFile
     is_write: bool = False
+    message: int | None = None
 
 
 def add_sightings(sightings: tuple[Sighting, ...], event: ToolCompleted) -> tuple[Sighting, ...]:
@@ -37,6 +41,15 @@ def add_sightings(sightings: tuple[Sighting, ...], event: ToolCompleted) -> tupl
     written = {one.name for one in getattr(outcome, "rewritten", ())}
     new = [Sighting(event.call_id, one, one.name in written) for one in outcome.seen]
     return (*sightings, *new)[-SIGHTING_COUNT_MAX:]
+
+
+def add_message_sightings(
+    sightings: tuple[Sighting, ...], conversation: Conversation, start: int
+) -> tuple[Sighting, ...]:
+    """The sightings, with those of the messages from the index `start` on."""
+    said = enumerate(conversation[start:], start)
+    new = [Sighting("", one, message=index) for index, message in said for one in message.seen]
+    return (*sightings, *new)[-SIGHTING_COUNT_MAX:] if new else sightings
 
 
 class Sightings:
@@ -66,8 +79,12 @@ class Sightings:
         put a summary for was.
         """
         for one in reversed(self._sightings):
-            is_told = one.is_write or one.call_id not in self._open_ids
-            if is_told and self._conversation.has_told(one.call_id):
+            if one.message is not None:
+                is_told = self._conversation.has_said(one.message)
+            else:
+                is_told = one.is_write or one.call_id not in self._open_ids
+                is_told = is_told and self._conversation.has_told(one.call_id)
+            if is_told:
                 yield one
 
     def of_file(self, name: str) -> Iterator[Sighting]:
@@ -75,7 +92,9 @@ class Sightings:
         return (one for one in self.newest() if one.file.name == name)
 
     def is_in_view(self, sighting: Sighting) -> bool:
-        """Whether the model still sees the result of the call, as it was."""
+        """Whether the model still sees the result of the call, or the message, as it was."""
+        if sighting.message is not None:
+            return self._conversation.shows(sighting.message)
         told = self._conversation.find_result(sighting.call_id)
         seen = self._conversation.in_view.find_result(sighting.call_id)
         return seen is not None and seen == told

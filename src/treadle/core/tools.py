@@ -12,7 +12,7 @@ from typing import Any, Self, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
-from treadle.core.messages import Attachment, BlobRef
+from treadle.core.messages import Attachment, BlobRef, SeenFile
 
 
 class EffectClass(Enum):
@@ -121,21 +121,6 @@ class RewrittenFile(Struct, frozen=True):
     name: str
     before: str
     after: str
-
-
-class SeenFile(Struct, frozen=True, omit_defaults=True):
-    """A file of which a call has told the model, under the name that a `Scope` has for it.
-
-    `content` is a digest of all of it, like `Scope.content`. `first_line` and `last_line` are those
-    that the result shows, from 1; 0 where it shows none. `lines` is a short digest of the lines, by
-    which those are found that differ later (`tools/line_digests.py`); empty if nobody can tell.
-    """
-
-    name: str
-    content: str
-    first_line: int = 0
-    last_line: int = 0
-    lines: str = ""
 
 
 class ToolExecutionOutcome:

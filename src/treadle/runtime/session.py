@@ -16,7 +16,7 @@ from treadle.core.compaction import find_cut_at_end
 from treadle.core.config import AgentConfig
 from treadle.core.events import CompactionRequested, ShutdownRequested, UserInput
 from treadle.core.llm import Usage
-from treadle.core.messages import Attachment, BlobRef, Message
+from treadle.core.messages import Attachment, BlobRef, Message, SeenFile
 from treadle.errors import UsageError
 from treadle.outputs import Output, TurnFinished
 from treadle.runtime.calls import cut_middle
@@ -92,7 +92,12 @@ class Session:
         """Whether nothing is unfinished: neither work nor a question to a person."""
         return self._journal.fold.is_idle
 
-    async def turn(self, text: str, attachments: tuple[Attachment, ...] = ()) -> TurnFinished:
+    async def turn(
+        self,
+        text: str,
+        attachments: tuple[Attachment, ...] = (),
+        seen: tuple[SeenFile, ...] = (),
+    ) -> TurnFinished:
         """Say something and work until the agent waits again.
 
         If the thread was left busy, that is finished first. If a turn is running already, the
@@ -101,12 +106,14 @@ class Session:
         Args:
             text: what is said.
             attachments: what is shown besides; its bytes are kept already (`keep`).
+            seen: the files of the workspace that stand in the text, as they stand there: the
+                agent's tools count them as read.
 
         Raises:
             UsageError: there is nothing in the text.
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
-        message = _make_prompt(text, attachments)
+        message = _make_prompt(text, attachments, seen)
         if not self.driver.is_running:
             self.driver.background.settle()
             unheard = self._journal.fold.undelivered
@@ -134,7 +141,12 @@ class Session:
         return self._journal.writer.keep(data)
 
     def queue(
-        self, text: str, attachments: tuple[Attachment, ...] = (), *, steers: bool = False
+        self,
+        text: str,
+        attachments: tuple[Attachment, ...] = (),
+        seen: tuple[SeenFile, ...] = (),
+        *,
+        steers: bool = False,
     ) -> None:
         """Have something heard later; it is durable when this returns.
 
@@ -147,7 +159,7 @@ class Session:
             UsageError: there is nothing in the text.
             StoreError: as `turn`.
         """
-        self.driver.record(InputQueued(_make_prompt(text, attachments), steers))
+        self.driver.record(InputQueued(_make_prompt(text, attachments, seen), steers))
 
     @property
     def queued_inputs(self) -> tuple[tuple[str, bool], ...]:
@@ -337,16 +349,20 @@ class Session:
         await self.close()
 
 
-def make_first_input(text: str, attachments: tuple[Attachment, ...] = ()) -> UserInput:
+def make_first_input(
+    text: str, attachments: tuple[Attachment, ...] = (), seen: tuple[SeenFile, ...] = ()
+) -> UserInput:
     """The first prompt of a thread, to be recorded in the write that makes it.
 
     Raises:
         UsageError: there is nothing in the text.
     """
-    return UserInput(_make_prompt(text, attachments))
+    return UserInput(_make_prompt(text, attachments, seen))
 
 
-def _make_prompt(text: str, attachments: tuple[Attachment, ...]) -> Message:
+def _make_prompt(
+    text: str, attachments: tuple[Attachment, ...], seen: tuple[SeenFile, ...]
+) -> Message:
     if not text.strip():
         raise UsageError("the prompt is empty", hint="say what the agent is to do")
-    return Message.user(replace_surrogates(text), attachments)
+    return Message.user(replace_surrogates(text), attachments, seen)

@@ -188,7 +188,7 @@ class TurnQueue:
                 assert session is not None
                 assert setup is not None
                 said = await prepare_prompt(setup, typed.text, has_drops=True)
-                session.queue(said.text, said.attachments, steers=typed.steers)
+                session.queue(said.text, said.attachments, said.seen, steers=typed.steers)
             except BaseException:
                 self._chat.terminal.fill(typed.text)
                 raise
@@ -252,9 +252,10 @@ class TurnQueue:
             self._shown.pop(0)
         said = await prepare_prompt(chat.sessions.setup, self._in_hand.text, has_drops=True)
         if session.is_waiting and not session.queued_inputs:
-            await self.run_turn(session, session.turn(said.text, said.attachments))
+            turn = session.turn(said.text, said.attachments, said.seen)
+            await self.run_turn(session, turn)
             return
-        session.queue(said.text, said.attachments, steers=False)
+        session.queue(said.text, said.attachments, said.seen, steers=False)
         self._in_hand = None
         await self.run_turn(session, session.resume())
 

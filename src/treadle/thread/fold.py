@@ -19,7 +19,7 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent, Rewound, Steered, ToolCompleted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.core.sightings import Sighting, add_sightings
+from treadle.core.sightings import Sighting, add_message_sightings, add_sightings
 from treadle.core.task.events import TaskEvent
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
@@ -251,7 +251,9 @@ class ThreadFold:
             UnknownEntryError: the machine cannot have done this; nothing has changed.
         """
         if isinstance(entry, Event):
+            length = len(self.conversation)
             action = self._apply_event(entry)
+            self.sightings = add_message_sightings(self.sightings, self.conversation, length)
             if isinstance(entry, ToolCompleted):
                 self.sightings = add_sightings(self.sightings, entry)
                 self.undelivered.follow_result(entry)

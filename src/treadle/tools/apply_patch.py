@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.core.approval import Scope, join_scopes
+from treadle.core.messages import SeenFile
 from treadle.core.sightings import Sightings
-from treadle.core.tools import EffectClass, RewrittenFile, RiskLevel, SeenFile, ToolErrorKind
+from treadle.core.tools import EffectClass, RewrittenFile, RiskLevel, ToolErrorKind
 from treadle.sandbox.thread_scratch import expand_variable
 from treadle.tool_failure import ToolFailure
 from treadle.tools.file_batch import FileReader, FileRewrite, rewrite_all

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from treadle.core.messages import SeenFile
 from treadle.core.sightings import Sighting, Sightings
-from treadle.core.tools import SeenFile, ToolErrorKind
+from treadle.core.tools import ToolErrorKind
 from treadle.tool_failure import ToolFailure
 from treadle.tools.files import ABSENT
 from treadle.tools.line_digests import LineRange, digest_lines, find_changes
@@ -50,14 +51,18 @@ def refuse_changed(
     sightings: Sightings | None, name: str, digest: str, content: bytes | None
 ) -> None:
     """Refuse to change a file that is not any more as the model has seen it. As `refuse_unseen`."""
-    known = None if sightings is None else next(sightings.of_file(name), None)
-    if known is None or digest == ABSENT or known.file.content == digest:
+    heard = [] if sightings is None else list(sightings.of_file(name))
+    if not heard or digest == ABSENT or heard[0].file.content == digest:
         return
+    known = heard[0]
+    if known.message is not None and any(one.file.content == digest for one in heard):
+        return  # a message that waited shows how the file stood before the model wrote or read it
     what, lines = _describe_changes(known.file, content)
     verb = "wrote" if known.is_write else "heard of"
+    by = "a message of the person" if known.message is not None else known.call_id
     message = (
-        f"{name} has changed since you last {verb} it ({known.call_id}), by a command or by "
-        f"somebody else{what}; {_AGAIN}"
+        f"{name} has changed since you last {verb} it ({by}), by a command or by somebody "
+        f"else{what}; {_AGAIN}"
     )
     raise ToolFailure(ToolErrorKind.FAILED, message, lines, seen=(_see(name, digest, content),))
 
@@ -89,7 +94,7 @@ def _show_changes(changes: list[LineRange], content: bytes) -> str:
 
 
 def find_repetition(sightings: Sightings | None, seen: SeenFile, size: int) -> Sighting | None:
-    """The call whose result still stands in view and shows the same lines of the same file.
+    """What still stands in view and shows the same lines of the same file.
 
     `None` if there is none, if a call since then was answered by naming it already (who asks twice
     wants to see it), or if the lines are so few that they may as well be sent.

@@ -10,7 +10,9 @@ from typing import Annotated, Final, NamedTuple
 from msgspec import Meta
 
 from treadle.core.media import MediaError, identify_media, is_media
-from treadle.core.tools import EffectClass, RiskLevel, SeenFile, ToolErrorKind
+from treadle.core.messages import SeenFile
+from treadle.core.sightings import Sighting
+from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tool_failure import ToolFailure
 from treadle.tools.files import read_unless_large
 from treadle.tools.known_files import find_repetition
@@ -76,10 +78,16 @@ def read_file(
     if again is None:
         return ToolReturn(page.text, seen=(seen,))
     text = (
-        f"[{name} has not changed since {again.call_id}, whose result above shows the same lines "
+        f"[{name} has not changed since {_name_source(again)} shows the same lines "
         f"({page.first_line}-{page.last_line}); ask once more to have them again]"
     )
     return ToolReturn(text, seen=(SeenFile(name, digest, lines=lines),))
+
+
+def _name_source(sighting: Sighting) -> str:
+    if sighting.message is not None:
+        return "the person's message above, which"
+    return f"{sighting.call_id}, whose result above"
 
 
 def _show_media(name: str, data: bytes, seen: SeenFile) -> ToolReturn:

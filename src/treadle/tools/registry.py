@@ -37,14 +37,13 @@ from msgspec.structs import replace
 
 from treadle import helper_programs
 from treadle.core.approval import Scope
-from treadle.core.messages import ToolCall
+from treadle.core.messages import SeenFile, ToolCall
 from treadle.core.sightings import Sightings
 from treadle.core.tool_families import OfferedTool
 from treadle.core.tools import (
     EffectClass,
     Outcome,
     RiskLevel,
-    SeenFile,
     ToolDefinition,
     ToolError,
     ToolErrorKind,

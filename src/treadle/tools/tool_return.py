@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.media import MediaError, identify_media, make_attachment
-from treadle.core.messages import Attachment, ToolCall
-from treadle.core.tools import RewrittenFile, SeenFile, ToolErrorKind, ToolExecutionOutcome
+from treadle.core.messages import Attachment, SeenFile, ToolCall
+from treadle.core.tools import RewrittenFile, ToolErrorKind, ToolExecutionOutcome
 from treadle.tool_failure import ToolFailure
 
 

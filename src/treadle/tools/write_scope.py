@@ -13,7 +13,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from treadle.core.approval import Scope
-from treadle.core.tools import RewrittenFile, RiskLevel, SeenFile, ToolErrorKind
+from treadle.core.messages import SeenFile
+from treadle.core.tools import RewrittenFile, RiskLevel, ToolErrorKind
 from treadle.risk.run_files import runs_by_itself
 from treadle.sandbox.git_includes import why_git_runs
 from treadle.tool_failure import ToolFailure

@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from media_samples import ANIMATED_GIF, JPEG, PDF, png
 from treadle.app.sessions.prompt_mentions import (
@@ -21,6 +22,8 @@ from treadle.app.sessions.prompt_mentions import (
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Policy
 from treadle.thread.typed_words import MENTIONS_HEAD, strip_additions
+from treadle.tools.files import digest_of
+from treadle.tools.line_digests import digest_lines
 from treadle.tools.paths import Root
 
 Read = Callable[[str], Mentions]
@@ -121,7 +124,8 @@ def _drop(root: Root, typed: str) -> Mentions:
 
 def test_what_is_named_stands_behind_the_words(read: Read) -> None:
     for typed, text in FOUND.items():
-        assert read(typed) == Mentions(f"{MENTIONS_HEAD}\n{text}"), typed
+        told = read(typed)
+        assert replace(told, seen=()) == Mentions(f"{MENTIONS_HEAD}\n{text}"), typed
 
 
 def test_what_cannot_be_read_stays_text_and_is_told(read: Read) -> None:
@@ -169,6 +173,22 @@ def test_pictures_and_documents_go_along_as_they_are(read: Read) -> None:
     assert told.text.splitlines()[3] == (
         f'["shot.png", image/png, 3x2, {len(png())} bytes: shown with this message]'
     )
+
+
+def test_what_was_shown_of_files_counts_as_read_like_what_a_tool_shows(read: Read) -> None:
+    told = read("@a.py @a.py:2-3 @inside, @bytes and @sub/ but not @hidden/key; @shot.png")
+    assert [(one.name, one.first_line, one.last_line) for one in told.seen] == [
+        ("a.py", 1, 3),
+        ("a.py", 2, 3),
+        ("sub/b.py", 1, 1),
+        ("bytes", 0, 0),
+        ("shot.png", 0, 0),
+    ]
+    for one, data in zip(
+        told.seen, (*(b"one\ntwo\nthree\n",) * 2, b"bee\n", b"a\0b", png()), strict=True
+    ):
+        assert (one.content, one.lines) == (digest_of(data), digest_lines(data)), one.name
+    assert read("@big1 @big2 @big3 @big4").seen == read("@big1 @big2 @big3").seen
 
 
 def test_what_no_model_takes_is_told_with_a_way_out_and_nothing_goes_along(read: Read) -> None:

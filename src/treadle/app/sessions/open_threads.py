@@ -14,7 +14,7 @@ from treadle.app.stores import CREATOR
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig as RequestSettings
 from treadle.core.llm import Usage
-from treadle.core.messages import Attachment
+from treadle.core.messages import Attachment, SeenFile
 from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.core.tool_families import ToolKind, names_of
 from treadle.errors import UsageError
@@ -34,7 +34,7 @@ OnOutput: TypeAlias = Callable[[Output], None]
 class TaskRequest(Struct, frozen=True):
     """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one.
 
-    `attachments` are shown with it; their bytes are kept already.
+    `attachments` are shown with it; their bytes are kept already. `seen` are the files in it.
     """
 
     text: str
@@ -42,6 +42,7 @@ class TaskRequest(Struct, frozen=True):
     budget: TokenBudget | None = None
     schema: dict[str, Any] | None = None
     attachments: tuple[Attachment, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
 
 
 def open_conversation(
@@ -52,6 +53,7 @@ def open_conversation(
     is_private: bool = False,
     prompt: str | None = None,
     attachments: tuple[Attachment, ...] = (),
+    seen: tuple[SeenFile, ...] = (),
 ) -> Session:
     """A session on the conversation of the setup, or on a new one.
 
@@ -64,6 +66,7 @@ def open_conversation(
         is_private: whether a new thread may never leave this machine.
         prompt: the first one of a new thread, which `resume` of the session answers.
         attachments: what is shown with it; its bytes are kept already.
+        seen: the files that stand in it.
 
     Raises:
         NotConfiguredError: no model was chosen, nor is one recorded; or it has no key.
@@ -82,7 +85,7 @@ def open_conversation(
             first=[
                 *find_initial_visibility(setup.store.places, is_private=is_private),
                 _make_configuration(parts, parts.config),
-                *([] if prompt is None else [make_first_input(prompt, attachments)]),
+                *([] if prompt is None else [make_first_input(prompt, attachments, seen)]),
             ],
             redact=parts.redactor.redact,
         )
@@ -135,6 +138,7 @@ def begin_task(
         ).with_digest(),
         task.budget,
         attachments=task.attachments,
+        seen=task.seen,
     )
     writer = setup.store.create(
         CREATOR,

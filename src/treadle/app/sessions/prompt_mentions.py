@@ -31,14 +31,17 @@ from treadle.core.media import (
     is_media,
     make_attachment,
 )
-from treadle.core.messages import Attachment, describe_attachment
+from treadle.core.messages import Attachment, SeenFile, describe_attachment
 from treadle.core.tools import ToolErrorKind
 from treadle.thread.typed_words import MENTIONS_HEAD
 from treadle.tool_failure import ToolFailure
+from treadle.tools.files import digest_of
+from treadle.tools.line_digests import digest_lines
 from treadle.tools.list_files import list_files
 from treadle.tools.paths import Root, as_failure
 from treadle.tools.read_file import read_file
 from treadle.tools.registry import ToolContext
+from treadle.tools.tool_return import clean_names
 
 MENTION_COUNT_MAX: Final = 20
 """Files and folders of one prompt; the agent reads more than that by itself."""
@@ -61,20 +64,30 @@ class Mentions(Struct, frozen=True):
     """What was read for a prompt.
 
     `text` stands behind it; empty if nothing is named. `shown` are pictures and documents, without
-    their bytes, which `contents` has. `remarks` say what was not read, and why.
+    their bytes, which `contents` has. `remarks` say what was not read, and why. `seen` are the
+    files of the workspace of which this tells.
     """
 
     text: str = ""
     shown: tuple[Attachment, ...] = ()
     contents: tuple[bytes, ...] = ()
     remarks: tuple[str, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
+
+
+class _Text(NamedTuple):
+    """Lines that stand behind the prompt, and the files of which they tell."""
+
+    line: str
+    seen: tuple[SeenFile, ...] = ()
 
 
 class _Picture(NamedTuple):
-    """A picture or a document, and its bytes."""
+    """A picture or a document, and its bytes; `seen` if it is a file of the workspace."""
 
     attachment: Attachment
     data: bytes
+    seen: tuple[SeenFile, ...] = ()
 
     @property
     def line(self) -> str:
@@ -109,6 +122,7 @@ class _Reading:
         self.shown: list[Attachment] = []
         self.contents: list[bytes] = []
         self.remarks: list[str] = []
+        self.seen: list[SeenFile] = []
         self._room = TEXT_LENGTH_MAX
 
     @property
@@ -116,7 +130,7 @@ class _Reading:
         """How many were read."""
         return len(self.texts)
 
-    def add(self, mark: str, read: Callable[[], str | _Picture]) -> None:
+    def add(self, mark: str, read: Callable[[], _Text | _Picture]) -> None:
         """Read one; what keeps it from being read is a remark."""
         try:
             found = read()
@@ -126,7 +140,7 @@ class _Reading:
         except MediaError as error:
             self.remarks.append(f"{mark} is not shown: {error}")
             return
-        text = found if isinstance(found, str) else found.line
+        text = found.line
         if len(text) > self._room:
             self.remarks.append(
                 f"{mark} is not read: with it, a prompt would have over {TEXT_LENGTH_MAX} "
@@ -135,6 +149,7 @@ class _Reading:
             return
         self._room -= len(text)
         self.texts.append(text)
+        self.seen += found.seen
         if isinstance(found, _Picture):
             self.shown.append(found.attachment)
             self.contents.append(found.data)
@@ -165,7 +180,7 @@ def read_mentions(typed: str, root: Root, hides: Callable[[Path], bool] | None =
             reading.add(name, partial(_read_dropped, found, hides))
     told = "\n".join((MENTIONS_HEAD, *reading.texts)) if reading.texts else ""
     shown, contents = tuple(reading.shown), tuple(reading.contents)
-    return Mentions(told, shown, contents, tuple(reading.remarks))
+    return Mentions(told, shown, contents, tuple(reading.remarks), clean_names(reading.seen))
 
 
 def _find_dropped(name: str) -> Path | None:
@@ -215,7 +230,7 @@ def _explain(failure: ToolFailure) -> str:
     return f"{failure.kind.value.lower()}: {line}" if line else failure.kind.value.lower()
 
 
-def _read(name: str, root: Root) -> str | _Picture:
+def _read(name: str, root: Root) -> _Text | _Picture:
     """The text of what is named, under a line that says what it is; or the picture.
 
     A sentence may end right behind the name. The first reading that is there counts; if none is,
@@ -228,8 +243,7 @@ def _read(name: str, root: Root) -> str | _Picture:
     missing: ToolFailure | None = None
     for part in _list_readings(name):
         try:
-            picture = _read_picture(part, root)
-            return picture or f"{part.label}\n{_read_part(part, root)}"
+            return _read_picture(part, root) or _read_part(part, root)
         except ToolFailure as failure:
             if failure.kind not in _ABSENT:
                 raise
@@ -262,21 +276,24 @@ def _read_picture(part: _Part, root: Root) -> _Picture | None:
         if not is_media(file.read(SNIFF_SIZE)):
             return None
         file.seek(0)
-        return _make_picture(part.name, file.read(PDF_SIZE_MAX + 1))
+        picture = _make_picture(part.name, file.read(PDF_SIZE_MAX + 1))
+    digest, lines = digest_of(picture.data), digest_lines(picture.data)
+    return picture._replace(seen=(SeenFile(root.name_of(part.name), digest, lines=lines),))
 
 
-def _read_part(part: _Part, root: Root) -> str:
+def _read_part(part: _Part, root: Root) -> _Text:
     context = ToolContext("", lambda _: None, root)
     if part.name.endswith("/"):
-        return list_files(context, part.name)
+        return _Text(f"{part.label}\n{list_files(context, part.name)}")
     try:
         if part.first < 1 or (part.last is not None and part.last < part.first):
             raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "there are no such lines")
-        return read_file(context, part.name, part.first, part.last).output
+        page = read_file(context, part.name, part.first, part.last)
+        return _Text(f"{part.label}\n{page.output}", page.seen)
     except ToolFailure:
         if not _is_folder(root, part.name):
             raise
-    return list_files(context, part.name)
+    return _Text(f"{part.label}\n{list_files(context, part.name)}")
 
 
 def _is_folder(root: Root, name: str) -> bool:

@@ -6,22 +6,27 @@ import asyncio
 from contextlib import closing
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.app.files.hidden_paths import make_hidden_check
 from treadle.app.sessions.prompt_files import expand_prompt, list_prompts
 from treadle.app.sessions.prompt_mentions import Mentions, read_mentions
 from treadle.app.sessions.setup import Setup
-from treadle.core.messages import Attachment
+from treadle.core.messages import Attachment, SeenFile
 from treadle.store.blobs import Blobs
 from treadle.thread.safe_text import sanitize_text
 from treadle.tools.paths import Root
 
 
 class PreparedPrompt(Struct, frozen=True):
-    """A prompt as it is said, and what is shown with it; the bytes of that are kept already."""
+    """A prompt as it is said, and what is shown with it; the bytes of that are kept already.
+
+    `seen` are the files that stand in it.
+    """
 
     text: str
     attachments: tuple[Attachment, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
 
 
 async def prepare_prompt(
@@ -54,7 +59,11 @@ async def prepare_prompt(
     blobs = Blobs(setup.store.folders)
     for data in mentions.contents:
         await asyncio.to_thread(blobs.keep, data)
-    return PreparedPrompt(said, mentions.shown)
+    seen = mentions.seen
+    if setup.hooks.redact(mentions.text) != mentions.text:
+        # Nothing is kept by which a short secret could be guessed.
+        seen = tuple(replace(one, lines="") for one in seen)
+    return PreparedPrompt(said, mentions.shown, seen)
 
 
 def _read_mentions(setup: Setup, typed: str, has_drops: bool) -> Mentions:

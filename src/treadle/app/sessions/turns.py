@@ -18,7 +18,7 @@ from treadle.app.sessions.prompt_text import prepare_prompt
 from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.thread_work import WorkResult, resume_thread, work_on_thread
 from treadle.core.budget import TokenBudget
-from treadle.core.messages import Attachment
+from treadle.core.messages import Attachment, SeenFile
 from treadle.errors import UsageError
 from treadle.outputs import Notice, TurnFinished
 from treadle.runtime.session import Session
@@ -30,7 +30,7 @@ class TurnRequest(Struct, frozen=True):
     Without a `prompt` what was left unfinished is finished. `budget` and `max_steps` bound this
     turn. `is_private` is of a new thread, which then never leaves this machine. `piped` came with
     the prompt from another program: it is said behind it, and `@FILE` means nothing there.
-    `attachments` are shown with it; their bytes are kept already.
+    `attachments` are shown with it; their bytes are kept already. `seen` are the files in it.
     """
 
     prompt: str | None
@@ -39,6 +39,7 @@ class TurnRequest(Struct, frozen=True):
     is_private: bool = False
     piped: str = ""
     attachments: tuple[Attachment, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
 
 
 def check_turn(setup: Setup, request: TurnRequest) -> None:
@@ -69,6 +70,7 @@ def open_turn(setup: Setup, request: TurnRequest, on_output: OnOutput) -> OpenTh
         is_private=request.is_private,
         prompt=request.prompt,
         attachments=request.attachments,
+        seen=request.seen,
     )
 
 
@@ -106,7 +108,8 @@ async def prepare_request(setup: Setup, request: TurnRequest) -> TurnRequest:
     assert request.prompt is not None
     said = await prepare_prompt(setup, request.prompt, request.piped)
     shown = (*request.attachments, *said.attachments)
-    return replace(request, prompt=said.text, piped="", attachments=shown)
+    seen = (*request.seen, *said.seen)
+    return replace(request, prompt=said.text, piped="", attachments=shown, seen=seen)
 
 
 async def finish_turn(
@@ -127,7 +130,7 @@ async def finish_turn(
         on_notice(Notice(text))
     request = await prepare_request(setup, request)
     assert request.prompt is not None
-    return await opened.turn(request.prompt, request.attachments)
+    return await opened.turn(request.prompt, request.attachments, request.seen)
 
 
 def _check_not_empty(setup: Setup) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
-from treadle.core.messages import Attachment, ToolCall
+from treadle.core.messages import Attachment, SeenFile, ToolCall
 
 DIGEST_TOKENS_MAX: Final = 4_000
 """Of the digest of a new task; at most an eighth of what its model reads."""
@@ -86,6 +86,7 @@ class TaskGiven(_TaskEvent, frozen=True, tag="task_given"):
     blacklisted_tools: tuple[str, ...] = ()
     graph: Graph | None = None
     attachments: tuple[Attachment, ...] = ()
+    seen: tuple[SeenFile, ...] = ()
 
 
 class MemoryChanges(Struct, frozen=True, omit_defaults=True):

@@ -316,7 +316,7 @@ class TaskMachine:
             graph=event.graph,
             history=History(),
             trace=Trace(),
-            transcript=Conversation([Message.user(event.task, event.attachments)]),
+            transcript=Conversation([Message.user(event.task, event.attachments, event.seen)]),
             clock=event.at,
         )
         fresh = self.with_state(TaskState(memory=memory))
