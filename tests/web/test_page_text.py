@@ -23,6 +23,12 @@ def page(body: bytes, kind: str = "text/html", **more: int) -> FetchedPage:
         ("text/plain", "zwölf".encode("latin-1"), "zwölf"),
         ("text/plain; charset=shift_jis", "日本".encode("shift_jis"), "日本"),
         ("text/plain; charset=nonsense", "zwölf".encode(), "zwölf"),
+        ("text/plain; charset=hex", "zwölf".encode(), "zwölf"),
+        ("text/plain; charset=rot13", "zwölf".encode(), "zwölf"),
+        ("text/plain; charset=undefined", "zwölf".encode(), "zwölf"),
+        ("text/plain; charset=idna", "zwölf".encode(), "zwölf"),
+        ("text/plain; charset=unicode_escape", b"\\x1b[2J", "\\x1b[2J"),
+        ("text/html", b'<meta charset="zip"><p>words', "words"),
         ("text/plain; charset=utf-16", "\ufeffzwölf".encode("utf-16-le"), "zwölf"),
         ("text/plain", "\ufeffzwölf".encode(), "zwölf"),
         ("text/plain; charset=iso-8859-1", b"\x93quoted\x94", "\u201cquoted\u201d"),
@@ -174,6 +180,20 @@ async def test_a_page_that_takes_too_long_is_given_as_its_bare_words() -> None:
     found = await make_page_text(page(html), convert_s_max=0.01)
     assert found.text.startswith("Some bold\nwords & more")
     assert found.notes == ("the page was not done in 0.01 seconds: these are its bare words",)
+
+
+@for_every_row(
+    "html, words",
+    (
+        (b"END<script>" * 90_000, "END"),
+        (b"END<style>" + b"</script " * 100_000, "END"),
+        (b"<script>" + b"</script " * 100_000 + b"></script>END", "END"),
+        (b"<SCRIPT>no()</Script >END<style>p{}</style>END", "END END"),
+        (b"&#" + b"9" * 100_000 + b";&#65;&#x" + b"f" * 100_000 + b";END", "\ufffdA\ufffdEND"),
+    ),
+)
+async def test_the_bare_words_of_a_hostile_page_come_at_once(html: bytes, words: str) -> None:
+    assert (await make_page_text(page(html), convert_s_max=0.01)).text == words
 
 
 async def test_of_a_very_long_page_the_beginning_is_laid_out() -> None:

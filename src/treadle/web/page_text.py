@@ -34,7 +34,12 @@ _JSON: Final = re.compile(r"(?:application|text)/(?:.*\+)?json")
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._:-]{1,40})""", re.IGNORECASE)
 _META: Final = re.compile(rb"""<meta\b[^>]*?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _TAGS: Final = re.compile(r"<[^<>]*>")
-_NOT_READ: Final = re.compile(r"<(script|style)\b[^<>]*>.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_NOT_READ: Final = re.compile(r"<(script|style)\b[^<>]*>", re.IGNORECASE)
+_NOT_READ_ENDS: Final = {
+    name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in ("script", "style")
+}
+_LONG_NUMBER: Final = re.compile(r"&#(?:[0-9]{9,}|[xX][0-9a-fA-F]{9,});?")
+"""No character has such a number, and `html.unescape` fails on those of thousands of digits."""
 _LOOKS_LIKE_HTML: Final = re.compile(rb"\s*<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 _SNIFF_SIZE: Final = 1024
 _BOMS: Final = (
@@ -44,6 +49,18 @@ _BOMS: Final = (
 )
 _LATIN: Final = "windows-1252"
 """What the web means by latin-1, and by nothing where it is not UTF-8."""
+_CHARSETS: Final = frozenset(
+    (
+        *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "ascii"),
+        *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
+        *(f"cp{page}" for page in (866, 874, 932, 949, 950, *range(1250, 1259))),
+        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "tis-620"),
+        *("gb2312", "gbk", "gb18030", "big5", "big5hkscs"),
+        *("euc_jp", "shift_jis", "iso2022_jp", "euc_kr"),
+    )
+)
+"""Those in which pages are written, as Python calls them. Of others that it knows a page makes use:
+`hex` is none of letters, `undefined` and `idna` fail, `unicode_escape` makes others of them."""
 
 
 class PageText(Struct, frozen=True):
@@ -142,9 +159,10 @@ def _find_charset(data: bytes) -> str:
 
 def _known(charset: str) -> str:
     try:
-        return codecs.lookup(charset).name if charset else ""
-    except LookupError:
+        name = codecs.lookup(charset).name if charset else ""
+    except (LookupError, ValueError):
         return ""
+    return name if name in _CHARSETS else ""
 
 
 def _decode(data: bytes, charset: str) -> str:
@@ -155,7 +173,7 @@ def _decode(data: bytes, charset: str) -> str:
         name = _LATIN
     try:
         text = data.decode(name or "utf-8")
-    except (UnicodeError, LookupError):
+    except UnicodeError:
         # A page that is cut may end within a letter.
         text = data.decode(name or _guess(data), errors="replace")
     return text.replace("\r\n", "\n")
@@ -181,9 +199,24 @@ def _format_json(text: str) -> str:
 
 
 def _strip_tags(text: str) -> str:
-    text = html.unescape(_TAGS.sub(" ", _NOT_READ.sub(" ", text)))
+    """The bare words, in time proportional to the text: who made it so odd may want otherwise."""
+    bare = _LONG_NUMBER.sub("\ufffd", _TAGS.sub(" ", _leave_out_programs(text)))
+    text = html.unescape(bare)
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def _leave_out_programs(text: str) -> str:
+    """The text without scripts and styles; one without an end goes on to the end of the text."""
+    kept: list[str] = []
+    at = 0
+    while (found := _NOT_READ.search(text, at)) is not None:
+        kept += text[at : found.start()], " "
+        end = _NOT_READ_ENDS[found[1].lower()].search(text, found.end())
+        if end is None:
+            return "".join(kept)
+        at = end.end()
+    return "".join((*kept, text[at:]))
 
 
 def _describe_binary(page: FetchedPage, kind: str) -> str:
