@@ -49,6 +49,7 @@ REFUSED: Final = {
         "damaged or cut",
     ),
     "a PNG with a wrong sum": (png().replace(b"IDAT", b"IDAt"), "damaged or cut"),
+    "a PNG without a picture": (png()[:33] + chunk(b"IEND", b""), "damaged or cut"),
     "an animated PNG": (png(3, 2, chunk(b"acTL", bytes(8))), "animated"),
     "a JPEG that is cut": (JPEG[:-2], "damaged or cut"),
     "a JPEG without a size": (JPEG[:20] + JPEG[-14:], "damaged or cut"),
@@ -88,6 +89,13 @@ def test_what_no_provider_takes_is_refused_with_a_way_out() -> None:
             identify_media(data)
         assert why in str(refused.value), name
         assert is_media(data[:32]), name
+
+
+def test_of_what_is_too_large_the_beginning_will_do() -> None:
+    for data, size_max in ((png(), IMAGE_SIZE_MAX), (GIF, IMAGE_SIZE_MAX), (PDF, PDF_SIZE_MAX)):
+        assert identify_media(data, size_max) == identify_media(data)
+        with pytest.raises(MediaError, match=f"has {size_max + 1} bytes, and at most {size_max}"):
+            identify_media(data[:32], size_max + 1)
 
 
 def test_what_is_something_else_is_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,16 @@ async def test_a_picture_is_shown_and_one_that_no_model_takes_is_explained(
         shown = () if "not shown" in said else (attachment(data, name),)
         assert outcome.attachments == shown
         assert outcome.contents == {one.blob.sha256: data for one in shown}
+
+
+async def test_a_picture_or_document_too_large_to_be_read_says_so(
+    succeed: Any, folder: Path
+) -> None:
+    for name, data in (("a.png", png()), ("a.pdf", PDF)):
+        with (folder / name).open("wb") as file:
+            file.write(data)
+            file.truncate(50_000_000)
+        said = await succeed("read_file", path=name)
+        assert re.fullmatch(r"\[not shown: the \w+ has 50000000 bytes, and at most .*\]", said), (
+            said
+        )

@@ -42,15 +42,21 @@ class MediaError(Exception):
     """The bytes are a picture or a document that no model takes as it is; the text says why."""
 
 
-def identify_media(data: bytes) -> Media | None:
+def identify_media(data: bytes, size: int = 0) -> Media | None:
     """What the bytes are; `None` if they are no picture and no document.
+
+    Args:
+        data: all of them; of what is too large, the first 32 will do.
+        size: how many there are in all; 0 if `data` has them.
 
     Raises:
         MediaError: they are one that is damaged, too large, or of a kind that models do not read.
     """
     if (read := _find_reader(data)) is not None:
+        # Before its structure: that of a hostile one takes long, and of a large one a part is here.
+        _check_size(is_document=read is _read_pdf, size=size or len(data))
         media = read(data)
-        _check(media, len(data))
+        _check_pixels(media)
         return media
     if name := _find_odd_kind(data):
         raise MediaError(f"no model reads {name}; make a PNG or a JPEG of it")
@@ -74,23 +80,24 @@ def _find_reader(data: bytes) -> Callable[[bytes], Media] | None:
     return next((read for mark, read in _READERS.items() if data.startswith(mark)), None)
 
 
-def _check(media: Media, size: int) -> None:
-    if media.kind == "pdf":
-        if size > PDF_SIZE_MAX:
-            raise MediaError(
-                f"the document has {size} bytes, and at most {PDF_SIZE_MAX} can be sent; take some "
-                "of its pages"
-            )
-        return
-    if not (0 < media.width <= SIDE_MAX and 0 < media.height <= SIDE_MAX):
+def _check_size(*, is_document: bool, size: int) -> None:
+    if is_document and size > PDF_SIZE_MAX:
         raise MediaError(
-            f"the picture has {media.width}x{media.height} pixels, and at most "
-            f"{SIDE_MAX}x{SIDE_MAX} can be sent; make it smaller"
+            f"the document has {size} bytes, and at most {PDF_SIZE_MAX} can be sent; take some "
+            "of its pages"
         )
-    if size > IMAGE_SIZE_MAX:
+    if not is_document and size > IMAGE_SIZE_MAX:
         raise MediaError(
             f"the picture has {size} bytes, and at most {IMAGE_SIZE_MAX} can be sent; make it "
             "smaller, or a JPEG of it"
+        )
+
+
+def _check_pixels(media: Media) -> None:
+    if media.kind == "image" and not (0 < media.width <= SIDE_MAX and 0 < media.height <= SIDE_MAX):
+        raise MediaError(
+            f"the picture has {media.width}x{media.height} pixels, and at most "
+            f"{SIDE_MAX}x{SIDE_MAX} can be sent; make it smaller"
         )
 
 
@@ -122,7 +129,7 @@ def _animated(name: str) -> MediaError:
 
 
 def _read_png(data: bytes) -> Media:
-    at, size = len(_PNG), (0, 0)
+    at, size, has_pixels = len(_PNG), (0, 0), False
     while True:
         length = int.from_bytes(data[at : at + 4])
         kind, end = data[at + 4 : at + 8], at + 8 + length
@@ -137,7 +144,11 @@ def _read_png(data: bytes) -> Media:
             size = int.from_bytes(data[at + 8 : at + 12]), int.from_bytes(data[at + 12 : at + 16])
         if kind == b"acTL":
             raise _animated("PNG")
+        if kind == b"IDAT" and length:
+            has_pixels = True
         if kind == b"IEND":
+            if not has_pixels:
+                raise _damaged("PNG")
             return Media("image", "image/png", *size)
         at = end + 4
 

@@ -65,9 +65,11 @@ def read_file(
         os.fdopen(root.open_file(path), "rb") as file,
     ):
         digest, data = read_unless_large(file.fileno())
-        if data is not None and is_media(data):
+        if is_media(first := file.read(SNIFF_SIZE) if data is None else data):
             name = root.name_of(path)
-            return _show_media(name, data, SeenFile(name, digest, lines=digest_lines(data)))
+            lines = "" if data is None else digest_lines(data)
+            size = os.fstat(file.fileno()).st_size
+            return _show_media(name, first, size, SeenFile(name, digest, lines=lines))
         # What is shown and what is then known of the file are the same bytes.
         page = _show(file if data is None else BufferedReader(BytesIO(data)), start_line, end_line)
         if page is None:
@@ -90,10 +92,10 @@ def _name_source(sighting: Sighting) -> str:
     return f"{sighting.call_id}, whose result above"
 
 
-def _show_media(name: str, data: bytes, seen: SeenFile) -> ToolReturn:
+def _show_media(name: str, data: bytes, size: int, seen: SeenFile) -> ToolReturn:
     """A picture or a document; why it is not shown, if no model takes it as it is."""
     try:
-        media = identify_media(data)
+        media = identify_media(data, max(len(data), size))
     except MediaError as error:
         return ToolReturn(f"[not shown: {error}]", seen=(seen,))
     assert media is not None

@@ -72,5 +72,7 @@ async def test_what_is_no_picture_and_what_cannot_be_asked_is_told(desktop: Desk
     assert await refusal() == "there is no picture on the clipboard"
     desktop.copy(ANIMATED_GIF)
     assert (await refusal()).startswith("the picture on the clipboard is not taken: the GIF is")
+    desktop.copy(png() + bytes(20_000_000))
+    assert (await refusal()).startswith("the picture on the clipboard has more than")
     os.environ.pop("WAYLAND_DISPLAY")
     assert await refusal() == "there is no clipboard here: no display"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -199,6 +201,17 @@ def test_what_no_model_takes_is_told_with_a_way_out_and_nothing_goes_along(read:
         "the PNG is damaged or cut; save it again",
         "the picture has 100000x10000 pixels, and at most 8000x8000 can be sent; make it smaller",
     ]
+
+
+def test_of_a_picture_that_is_too_large_the_size_is_told(tmp_path: Path) -> None:
+    with closing(Root(tmp_path)) as root:
+        for name, data in (("a.png", png()), ("a.pdf", PDF)):
+            with (tmp_path / name).open("wb") as file:
+                file.write(data)
+                file.truncate(50_000_000)
+            for typed in (f"@{name}", str(tmp_path / name)):
+                (remark,) = read_mentions(typed, root, root.rules.hides).remarks
+                assert " has 50000000 bytes, and at most " in remark
 
 
 def test_a_path_that_a_terminal_types_is_a_picture_or_nothing(read: Read, drop: Read) -> None:

@@ -73,7 +73,9 @@ async def _read_clipboard() -> bytes:
         except OSError:
             missing.append(command.program)
             continue
-        if ran.status == 0 and not ran.is_cut:
+        if ran.is_cut:
+            raise UsageError(f"the picture on the clipboard has more than {_SIZE_MAX} bytes")
+        if ran.status == 0:
             return decode_clipboard(command, ran.out)
         return b""
     if missing:

@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -56,6 +56,7 @@ _DROP: Final = re.compile(
 _LINES: Final = re.compile(r"(.+):(\d{1,9})(?:(-)(\d{1,9})?)?\Z", re.DOTALL)
 SNIFF_SIZE: Final = 32
 """Bytes by which a picture or a document is known."""
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _SENTENCE_END: Final = ".,;:!?)]}'"
 _ABSENT: Final = (ToolErrorKind.FILE_NOT_FOUND, ToolErrorKind.INVALID_ARGUMENTS)
 
@@ -187,7 +188,9 @@ def _find_dropped(name: str) -> Path | None:
     """The file of a dropped path, if it is a picture or a document; nothing else is taken along."""
     path = Path(unquote(name.removeprefix("file://")) if name.startswith("file:///") else name)
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return None  # to open a device may already do something
+        with os.fdopen(os.open(path, _READ), "rb") as file:
             is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
             return path if is_file and is_media(file.read(SNIFF_SIZE)) else None
     except (OSError, ValueError):
@@ -197,13 +200,14 @@ def _find_dropped(name: str) -> Path | None:
 def _read_dropped(path: Path, hides: Callable[[Path], bool]) -> _Picture:
     if hides(path):
         raise ToolFailure(ToolErrorKind.REJECTED, f"{path} is hidden from tools")
-    with as_failure(str(path)), path.open("rb") as file:
-        return _make_picture(str(path), file.read(PDF_SIZE_MAX + 1))
+    with as_failure(str(path)), os.fdopen(os.open(path, _READ), "rb") as file:
+        return _make_picture(str(path), file)
 
 
-def _make_picture(name: str, data: bytes) -> _Picture:
-    """The attachment that bytes are. Raises `MediaError` if no model takes it as it is."""
-    media = identify_media(data)
+def _make_picture(name: str, file: BinaryIO) -> _Picture:
+    """The attachment that a file is. Raises `MediaError` if no model takes it as it is."""
+    data = file.read(PDF_SIZE_MAX + 1)
+    media = identify_media(data, max(len(data), os.fstat(file.fileno()).st_size))
     if media is None:
         raise ToolFailure(ToolErrorKind.FAILED, f"{name} is no picture any more")
     return _Picture(make_attachment(media, name, data), data)
@@ -276,7 +280,7 @@ def _read_picture(part: _Part, root: Root) -> _Picture | None:
         if not is_media(file.read(SNIFF_SIZE)):
             return None
         file.seek(0)
-        picture = _make_picture(part.name, file.read(PDF_SIZE_MAX + 1))
+        picture = _make_picture(part.name, file)
     digest, lines = digest_of(picture.data), digest_lines(picture.data)
     return picture._replace(seen=(SeenFile(root.name_of(part.name), digest, lines=lines),))
 
