@@ -54,7 +54,7 @@ clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 pins: $(VENV)/bin/uv  ## pin the dependencies of pyproject.toml, with their hashes
-	$(COMPILE) $(UPGRADE) --extra server --group dev -o constraints.txt
+	$(COMPILE) $(UPGRADE) --extra server --extra pictures --group dev -o constraints.txt
 	$(COMPILE) --constraint constraints.txt -o constraints-run.txt
 
 COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --group build --universal --generate-hashes \

@@ -26,7 +26,8 @@ def test_every_dependency_is_pinned_with_hashes_and_the_build_backend_too() -> N
     groups = project["dependency-groups"]
     backend = project["build-system"]["requires"]
     run = [*project["project"]["dependencies"], *groups["build"], *backend]
-    dev = [*run, *project["project"]["optional-dependencies"]["server"], *groups["dev"]]
+    extras = project["project"]["optional-dependencies"].values()
+    dev = [*run, *(text for extra in extras for text in extra), *groups["dev"]]
     missing = []
     for name, wanted in (("constraints-run.txt", run), ("constraints.txt", dev)):
         pinned = pins(name)

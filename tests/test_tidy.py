@@ -62,6 +62,7 @@ MAY_USE: Final = {
     "app/sync/sync_engine.py": {"random"},  # retries are spread
     "app/sync/continuous_sync.py": {"random"},  # so are those of the stream of changes
     "cli/share_command.py": {"datetime"},  # when a link expires, counted from now
+    "cli/device_attributes.py": {"time"},  # how long an answer of the terminal is waited for
     "cli/renderers.py": {"time"},  # the pace of a terminal
     "server/http/logs.py": {"datetime"},  # the times of lines, which the log has taken
     "server/http/request_monitor.py": {

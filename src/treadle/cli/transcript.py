@@ -13,6 +13,7 @@ from treadle.app.threads.picture_protocols import PictureDrawer, draw_nothing, m
 from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
+from treadle.cli.device_attributes import announces_sixel
 from treadle.cli.question_output import show_pending_questions, show_question
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
@@ -30,7 +31,7 @@ from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 def print_thread(view: ThreadView) -> None:
     """Print a thread; its pictures too, in a terminal that draws them."""
-    draw = make_picture_drawer(os.environ, is_terminal=sys.stdout.isatty())
+    draw = make_picture_drawer(os.environ, announces_sixel, is_terminal=sys.stdout.isatty())
     fold, document, past = view.fold, view.document, view.past
     for name, value in (*_list_fields(fold, document, past.entries), ("synced", view.synced)):
         if value:
@@ -224,7 +225,10 @@ def show_message(
     """
     for attachment in message.attachments:
         _show_remark(describe_attachment(attachment))
-        click.echo(draw(attachment), nl=False)
+        drawn = draw(attachment)
+        if drawn.why:
+            _show_remark(drawn.why)
+        click.echo(drawn.escapes, nl=False)
     if message.role == "tool":
         asked = message.tool_call_id or ""
         lines = first_lines(message.content, is_whole=asked not in kept).splitlines() or [
