@@ -159,9 +159,9 @@ class _ClaudeCodeReader:
             if part.get("type") == "tool_result":
                 is_error = part.get("is_error") is True
                 call_id = as_string(part.get("tool_use_id"))
-                telling.add_step(
-                    SessionCallResult(at, call_id, format_content(part.get("content")), is_error)
-                )
+                content = part.get("content")
+                text, shown = format_content(content), list_pictures(content)
+                telling.add_step(SessionCallResult(at, call_id, text, is_error, shown))
             else:
                 rest.append(block)
         text = format_content(rest)
@@ -210,7 +210,8 @@ class _ClaudeCodeReader:
         is_prompt = attached.get("commandMode", "prompt") == "prompt"
         is_said = text and is_prompt and not text.lstrip().startswith(_INJECTED_PREFIXES)
         if attached.get("type") == "queued_command" and is_said:
-            telling.add_step(SessionPrompt(at, text))
+            shown = list_pictures(attached.get("prompt"))
+            telling.add_step(SessionPrompt(at, text, shown))
         else:
             telling.add_foreign(at, line.text)
 

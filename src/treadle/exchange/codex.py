@@ -192,7 +192,8 @@ class _CodexReader:
             self._is_answering = False
             text, is_error = _parse_output(item.get("output"))
             call_id = as_string(item.get("call_id")) or as_string(item.get("id"))
-            self.telling.add_step(SessionCallResult(at, call_id, text, is_error))
+            shown = _list_output_pictures(item.get("output"))
+            self.telling.add_step(SessionCallResult(at, call_id, text, is_error, shown))
         else:
             self.telling.add_foreign(at, line.text)
 
@@ -252,6 +253,12 @@ def _parse_output(output: Any) -> tuple[str, bool]:
         return format_content(output.get("output", output.get("content"))), is_error
     text = format_content(output)
     return text, _has_failed(text)
+
+
+def _list_output_pictures(output: Any) -> tuple[bytes, ...]:
+    if isinstance(output, dict) and ("output" in output or "content" in output):
+        output = output.get("output", output.get("content"))
+    return list_pictures(output)
 
 
 def _has_failed(text: str) -> bool:

@@ -57,11 +57,9 @@ def list_pictures(content: Any) -> tuple[bytes, ...]:
     found: list[bytes] = []
     for block in content if isinstance(content, list) else (content,):
         fields = as_object(block)
-        source = as_object(fields.get("source"))
-        inline = as_object(fields.get("inlineData"))
-        url = fields.get("image_url") or fields.get("file_data")
-        address = as_string(as_object(url).get("url")) or as_string(url)
-        encoded = as_string(source.get("data")) or as_string(inline.get("data"))
+        holders = (as_object(fields.get("source")), as_object(fields.get("inlineData")), fields)
+        encoded = next(filter(None, (as_string(one.get("data")) for one in holders)), "")
+        address = _find_address(fields)
         if address.startswith("data:"):
             encoded = address.partition(";base64,")[2]
         try:
@@ -80,8 +78,15 @@ def make_placeholder(what: str, detail: str = "") -> str:
 
 def _find_media_type(fields: Any) -> str:
     named = as_string(as_object(fields.get("source")).get("media_type"))
-    url = as_string(fields.get("image_url"))
+    named = named or as_string(fields.get("mimeType")) or as_string(fields.get("mime"))
+    url = _find_address(fields)
     return named or (url[5:].partition(";")[0] if url.startswith("data:") else "")
+
+
+def _find_address(fields: Any) -> str:
+    """The URL of a picture or a document, wherever a block has it."""
+    url = fields.get("image_url") or fields.get("file_data") or fields.get("url")
+    return as_string(as_object(url).get("url")) or as_string(url)
 
 
 def list_blocks(content: Any) -> list[Any]:

@@ -177,13 +177,11 @@ def _add_answer(telling: SessionBuilder, at: str, fields: Fields) -> None:
             SessionCall(call_id, as_string(call.get("name")), dump_json(call.get("args", {})))
         )
         if call.get("result") or call.get("resultDisplay"):
-            text = _format_response(call.get("result")) or to_text(call.get("resultDisplay"))
+            answer = call.get("result")
+            text = _format_response(answer) or to_text(call.get("resultDisplay"))
             is_error = as_string(call.get("status")) in _FAILURE_STATUSES
-            results.append(
-                SessionCallResult(
-                    parse_timestamp(call.get("timestamp")) or at, call_id, text, is_error
-                )
-            )
+            end, shown = parse_timestamp(call.get("timestamp")) or at, _list_shown(answer)
+            results.append(SessionCallResult(end, call_id, text, is_error, shown))
     usage = parse_usage(fields.get("tokens"))
     model = as_string(fields.get("model"))
     telling.add_step(
@@ -204,7 +202,17 @@ def _format_response(result: Any) -> str:
             said.append(to_text(response.get("output", response.get("error"))))
         else:
             said.append(dump_json(response))
+        said.append(format_content(answered.get("parts")))
     return "\n".join(filter(None, said))
+
+
+def _list_shown(result: Any) -> tuple[bytes, ...]:
+    """The pictures of a response: those in it, and, as older models have them, those behind it."""
+    shown: list[bytes] = []
+    for part in result if isinstance(result, list) else [result]:
+        answered = as_object(as_object(part).get("functionResponse"))
+        shown += list_pictures(answered.get("parts") if answered else part)
+    return tuple(shown)
 
 
 def _convert_checkpoint(contents: list[Any], stem: str, faults: Counter[str]) -> ImportedSession:
@@ -216,17 +224,19 @@ def _convert_checkpoint(contents: list[Any], stem: str, faults: Counter[str]) ->
         telling.begin_record("")
         fields = as_object(content)
         parts = as_list(fields.get("parts"))
-        said = format_content([part for part in parts if not _is_about_call(part)])
+        answers, rest = _split_parts(parts)
+        said = format_content(rest)
         if said.startswith(_SETUP_PREFIX) or (is_setting_up and fields.get("role") == "model"):
             is_setting_up = not is_setting_up
             telling.add_foreign("", dump_json(content))
         elif fields.get("role") == "user":
-            for part in parts:
-                if answered := as_object(as_object(part).get("functionResponse")):
-                    call_id = _pop_answered_call(waiting, answered)
-                    telling.add_step(SessionCallResult("", call_id, _format_response(part)))
+            for answer in answers:
+                answered = as_object(as_object(answer[0]).get("functionResponse"))
+                call_id = _pop_answered_call(waiting, answered)
+                text, shown = _format_response(answer), _list_shown(answer)
+                telling.add_step(SessionCallResult("", call_id, text, pictures=shown))
             if said:
-                telling.add_step(SessionPrompt("", said))
+                telling.add_step(SessionPrompt("", said, list_pictures(rest)))
         elif fields.get("role") == "model":
             calls = tuple(_find_calls(parts, number))
             waiting += calls
@@ -234,6 +244,24 @@ def _convert_checkpoint(contents: list[Any], stem: str, faults: Counter[str]) ->
         else:
             telling.add_foreign("", dump_json(content))
     return _build_session(telling, stem, faults)
+
+
+def _split_parts(parts: list[Any]) -> tuple[list[list[Any]], list[Any]]:
+    """The responses, each with the pictures right behind it, and what is about no call."""
+    answers: list[list[Any]] = []
+    rest: list[Any] = []
+    is_behind = False
+    for part in parts:
+        fields = as_object(part)
+        if fields.get("functionResponse"):
+            answers.append([part])
+            is_behind = True
+        elif is_behind and fields.get("inlineData"):
+            answers[-1].append(part)
+        else:
+            is_behind = False
+            rest += [] if _is_about_call(part) else [part]
+    return answers, rest
 
 
 def _is_about_call(part: Any) -> bool:

@@ -241,9 +241,10 @@ class _JournalBuilder:
     def _make_outcome(self, call_id: str, result: SessionCallResult) -> Outcome:
         text = self._truncate(result.text)
         if result.is_error:
-            error = ToolError(ToolErrorKind.FAILED, text)
+            error = ToolError(ToolErrorKind.FAILED, text)  # which shows nothing besides
             return ToolExecutionOutcome.Error(call_id, error)
-        return ToolExecutionOutcome.Success(call_id, text)
+        shown = self._attach_pictures(result.pictures)
+        return ToolExecutionOutcome.Success(call_id, text, attachments=shown)
 
     def _add_result(self, step: SessionCallResult) -> None:
         """Recorded with its call; what belongs to none is kept."""

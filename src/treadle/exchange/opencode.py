@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from treadle.core.llm import Usage
+from treadle.exchange.content_blocks import format_content, list_pictures
 from treadle.exchange.json_lines import (
     Fields,
     as_count,
@@ -81,14 +82,18 @@ def convert_value(value: Any, stem: str, faults: Counter[str]) -> list[ImportedS
 
 def _add_prompt(telling: SessionBuilder, at: str, parts: list[Any]) -> None:
     said: list[str] = []
+    shown: list[bytes] = []
     for part in map(as_object, parts):
         # What the program adds to a prompt by itself (files it names) no person wrote.
         if part.get("type") == "text" and not part.get("synthetic"):
             said.append(as_string(part.get("text")))
+        elif found := list_pictures(part):
+            said.append(format_content(part))
+            shown += found
         else:
             telling.add_foreign(at, dump_json(part))
     if text := "\n".join(filter(None, said)):
-        telling.add_step(SessionPrompt(at, text))
+        telling.add_step(SessionPrompt(at, text, tuple(shown)))
 
 
 def _add_answer(telling: SessionBuilder, at: str, info: Fields, parts: list[Any]) -> None:
@@ -106,9 +111,12 @@ def _add_answer(telling: SessionBuilder, at: str, info: Fields, parts: list[Any]
             )
             if state.get("status") in ("completed", "error"):
                 is_error = state.get("status") == "error"
+                files = as_list(state.get("attachments"))
                 text = to_text(state.get("error" if is_error else "output"))
+                text = "\n".join(filter(None, (text, format_content(files))))
                 end = parse_timestamp(as_object(state.get("time")).get("end")) or at
-                results.append(SessionCallResult(end, call_id, text, is_error))
+                shown = list_pictures(files)
+                results.append(SessionCallResult(end, call_id, text, is_error, shown))
         else:
             telling.add_foreign(at, dump_json(part))
     text, error = "\n\n".join(filter(None, said)), as_object(info.get("error"))

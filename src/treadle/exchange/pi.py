@@ -95,10 +95,9 @@ def _add_entry(telling: SessionBuilder, at: str, fields: Fields) -> None:
     elif role == "assistant":
         _add_answer(telling, at, message)
     elif role == "toolResult":
-        text, is_error = format_content(message.get("content")), message.get("isError") is True
-        telling.add_step(
-            SessionCallResult(at, as_string(message.get("toolCallId")), text, is_error)
-        )
+        content, call_id = message.get("content"), as_string(message.get("toolCallId"))
+        text, is_error = format_content(content), message.get("isError") is True
+        telling.add_step(SessionCallResult(at, call_id, text, is_error, list_pictures(content)))
     elif kind == "compaction" and as_string(fields.get("summary")):
         telling.add_step(SessionSummary(at, as_string(fields.get("summary"))))
     elif kind == "session_info" and as_string(fields.get("name")):

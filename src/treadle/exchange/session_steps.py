@@ -39,12 +39,16 @@ class SessionAnswer(Struct, frozen=True):
 
 
 class SessionCallResult(Struct, frozen=True):
-    """What came of a call. `is_error` if the program said that it failed."""
+    """What came of a call. `is_error` if the program said that it failed.
+
+    `pictures` are the bytes of pictures and documents that the model was shown with it.
+    """
 
     at: str
     call_id: str
     text: str
     is_error: bool = False
+    pictures: tuple[bytes, ...] = ()
 
 
 class SessionFailure(Struct, frozen=True):

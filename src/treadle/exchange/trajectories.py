@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from treadle.core.llm import Usage
 from treadle.core.tool_families import COMMAND_NAME
-from treadle.exchange.content_blocks import format_content
+from treadle.exchange.content_blocks import format_content, list_pictures
 from treadle.exchange.json_lines import (
     Fields,
     as_count,
@@ -100,9 +100,10 @@ def convert_value(value: Any, stem: str, faults: Counter[str]) -> list[ImportedS
 
 
 def _add_message(telling: SessionBuilder, at: str, fields: Fields, number: int, model: str) -> None:
-    role, text = as_string(fields.get("role")), format_content(fields.get("content"))
+    role, content = as_string(fields.get("role")), fields.get("content")
+    text, shown = format_content(content), list_pictures(content)
     if role == "user":
-        telling.add_step(SessionPrompt(at, text))
+        telling.add_step(SessionPrompt(at, text, shown))
     elif role == "assistant":
         calls = tuple(
             _make_call(as_object(one), f"{number}-{place}")
@@ -116,7 +117,8 @@ def _add_message(telling: SessionBuilder, at: str, fields: Fields, number: int, 
     elif role == "tool":
         ids = as_list(fields.get("tool_call_ids")) or [fields.get("tool_call_id")]
         status = as_object(fields.get("extra")).get("returncode")
-        telling.add_step(SessionCallResult(at, as_string(ids[0]), text, status not in (None, 0)))
+        is_error = status not in (None, 0)
+        telling.add_step(SessionCallResult(at, as_string(ids[0]), text, is_error, shown))
     elif (
         role == "exit"
         and as_string(as_object(fields.get("extra")).get("exit_status")) != "Submitted"
