@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,13 @@ from msgspec.structs import replace
 
 from cli.conftest import Run
 from runtime.desk import Desk, Model, Toolbox, calls, mutate
+from runtime.fifo import read_fifo
 from treadle.answers import Verdict
+from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.situation import SituationObserver
 from treadle.app.sessions.sub_agents import SubAgentParts, make_sub_agents
+from treadle.app.sessions.tool_hooks import run_between_hooks
+from treadle.config.settings import Hook
 from treadle.core.approval import AlwaysAsk, Approved, OnlyRead, Question, Rejected
 from treadle.core.config import AgentConfig
 from treadle.models.scripted.provider import ScriptedModel
@@ -266,4 +274,81 @@ async def test_the_job_that_stands_in_a_question_cannot_pass_for_a_line_of_it(
     [reason] = asked
     assert len(reason.splitlines()) == 1, reason
     assert 'whose job is: "mend it it would run confined: read-only its' in reason
+    await session.close()
+
+
+HOOKS = """
+[hooks.guard]
+on = "before_tool"
+tools = ["explore", "delegate"]
+command = ["{python}", "-c", '''
+import json, pathlib, sys
+said = json.load(sys.stdin)
+call = said["call"]
+open("heard", "a").write("before %s %s\\n" % (call["tool"], call["arguments"]["task"][:4]))
+if call["tool"] == "delegate":
+    sys.stderr.write("do it yourself")
+    sys.exit(2)
+''']
+timeout_s = 60
+
+[hooks.reader]
+on = "after_tool"
+tools = ["explore"]
+command = ["{python}", "-c", '''
+import json, sys
+said = json.load(sys.stdin)
+open("heard", "a").write("after %s %s\\n" % (said["call"]["tool"], said["result"]["output"][:4]))
+if "subtracts" in said["result"]["output"]:
+    sys.stderr.write("that is so")
+    sys.exit(2)
+''']
+timeout_s = 60
+"""
+
+
+def test_the_persons_hooks_run_around_the_calls_that_hand_a_job_on(
+    treadle: Run, script: Script, repository: Path, tmp_path: Path
+) -> None:
+    config = tmp_path / "home/config/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(HOOKS.replace("{python}", sys.executable))
+    done = treadle("-p", "split it", "-m", script(JOBS), "--approval-mode", "auto")
+    assert done.returncode == 0, done.stderr
+    parent, *children = read_journals(tmp_path)
+    answers = results(parent)
+    assert "blocked by a hook of the user's, nothing ran: guard: do it yourself" in answers["d1"]
+    assert "It subtracts, in line 2.\\n[a hook of the user's says: reader: that" in answers["e1"]
+    assert answers["e2"].count("hook") == 0
+    assert len(children) == 2, "the job that was refused has no thread"
+    used = {one["call_id"]: one.get("usage") for one in of_type(parent, "tool_completed")}
+    assert bool(used["e1"]) > bool(used["d1"])
+    assert sorted((repository / "heard").read_text().splitlines()) == [
+        "after explore It s",
+        "after explore Noth",
+        "before delegate mend",
+        "before explore look",
+        "before explore try:",
+    ]
+
+
+async def test_an_answer_is_not_lost_when_the_hook_after_it_is_cut_short(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "home")
+    os.mkfifo(tmp_path / "begun")
+    program = "import signal; open('begun', 'w').close(); signal.pause()"
+    words = (sys.executable, "-c", program)
+    hooks = Hooks({"it": Hook("after_tool", words, timeout_s=60.0)}, str(tmp_path))
+    tools = Toolbox()
+    parts = replace(
+        parts_for(desk.store, tmp_path, Model("It is so."), tools),
+        around=partial(run_between_hooks, hooks),
+    )
+    job = {"calls": [{"id": "e1", "tool": "explore", "arguments": {"task": "look"}}]}
+    session = desk.new(Model(job, "done"), tools, sub_agents=make_sub_agents(parts))
+    running = asyncio.ensure_future(session.turn("go"))
+    await read_fifo(tmp_path / "begun")
+    session.cancel()
+    await running
+    [told] = [one.content for one in session.conversation if one.role == "tool"]
+    assert told == "It is so."
     await session.close()

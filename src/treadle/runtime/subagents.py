@@ -8,7 +8,7 @@ and what it used counts as the parent's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -81,12 +81,22 @@ class ParentCall(Struct, frozen=True):
     progress: Callable[[ToolProgress], None] = lambda _: None
 
 
+CallWork: TypeAlias = Callable[[], Awaitable[Outcome]]
+"""Works on a call to its outcome."""
+
+
+async def work_directly(_: ToolCall, work: CallWork) -> Outcome:
+    """Work on a call with nothing around it."""
+    return await work()
+
+
 class SubAgent(Struct, frozen=True):
     """A tool whose calls are worked on by agents.
 
     `begin` makes the engine of a new thread for a task, `reopen` that of one that is there.
     `effect` is that of a call: a sub-agent that only reads changes nothing. `follow` is told of one
-    that is at work when the thread it works for has another configuration from now on.
+    that is at work when the thread it works for has another configuration from now on. `around` is
+    given a call and what works on it, and answers with the outcome: its own, where that is refused.
     """
 
     name: str
@@ -95,6 +105,7 @@ class SubAgent(Struct, frozen=True):
     reopen: Callable[[str, ParentCall], ChildEngine]
     effect: EffectClass = EffectClass.IDEMPOTENT
     follow: Callable[[ChildEngine, AgentConfig], None] = lambda child, config: None
+    around: Callable[[ToolCall, CallWork], Awaitable[Outcome]] = work_directly
 
     @property
     def definition(self) -> ToolDefinition:
@@ -132,25 +143,32 @@ async def run_sub_agent(
     if task is None:
         why = 'it takes one argument: {"task": "what the sub-agent is to do"}'
         return _make_failure(call, why, ToolErrorKind.INVALID_ARGUMENTS), None
-    child: ChildEngine | None = None
-    try:
-        known = children.get(call.id)
-        if known is None:
-            child = agent.begin(task, origin)
-            started(call.id, child.thread_id)
-        else:
-            child = agent.reopen(known, origin)
-        at_work[call.id] = child
-        outcome = _make_outcome(call, await child.resume(), child.thread_id)
-        del at_work[call.id]
-        return outcome, child.total_usage
-    except TreadleError as error:
-        at_work.pop(call.id, None)
-        usage = None if child is None else child.total_usage
-        return _make_failure(call, f"the sub-agent failed: {error.message}"), usage
-    finally:
-        if child is not None:
-            await child.close()
+    usage: Usage | None = None
+
+    async def work() -> Outcome:
+        nonlocal usage
+        child: ChildEngine | None = None
+        try:
+            known = children.get(call.id)
+            if known is None:
+                child = agent.begin(task, origin)
+                started(call.id, child.thread_id)
+            else:
+                child = agent.reopen(known, origin)
+            at_work[call.id] = child
+            outcome = _make_outcome(call, await child.resume(), child.thread_id)
+            usage = child.total_usage
+            del at_work[call.id]
+            return outcome
+        except TreadleError as error:
+            at_work.pop(call.id, None)
+            usage = None if child is None else child.total_usage
+            return _make_failure(call, f"the sub-agent failed: {error.message}")
+        finally:
+            if child is not None:
+                await child.close()
+
+    return await agent.around(call, work), usage
 
 
 def _parse_task(call: ToolCall) -> str | None:

@@ -27,7 +27,7 @@ from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.situation import SituationObserver
 from treadle.app.sessions.sub_agents import TASK_TYPE, SubAgentParts, make_sub_agents
 from treadle.app.sessions.system_prompt import make_system_prompt
-from treadle.app.sessions.tool_hooks import HookedTools
+from treadle.app.sessions.tool_hooks import HookedTools, run_between_hooks
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
@@ -415,6 +415,7 @@ def _make_sub_agents(
             setup.add_hooks(make_tools(PLANS | FILE_WRITERS)),
             setup.add_hooks(make_tools(PLANS)),
             redactor,
+            partial(run_between_hooks, setup.hooks),
         )
     )
     if setup.thread is None or not setup.is_task:

@@ -18,18 +18,24 @@ from treadle.app.stores import CREATOR
 from treadle.app.threads.call_text import describe_call
 from treadle.core.approval import OnlyRead, Question
 from treadle.core.config import AgentConfig
-from treadle.core.messages import Message
+from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import AgentConfig as TaskConfig
 from treadle.core.task.events import TaskGiven
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tool_families import OWN_NAMES, ToolKind
-from treadle.core.tools import EffectClass, ToolProgress
+from treadle.core.tools import EffectClass, Outcome, ToolProgress
 from treadle.outputs import Output, ToolStarted
 from treadle.runtime.conversation_rules import ObserveSituation
 from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, TextRedactor, Tools
-from treadle.runtime.subagents import ChildEngine, ParentCall, SubAgent
+from treadle.runtime.subagents import (
+    CallWork,
+    ChildEngine,
+    ParentCall,
+    SubAgent,
+    work_directly,
+)
 from treadle.store.local_store import LocalStore, utc_now
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
@@ -83,7 +89,7 @@ class SubAgentParts(Struct, frozen=True):
 
     `system_prompt` is that of the agent, `situation` how things stand when a job is begun.
     `model_name` is the model that answers them; empty for that of the agent. `reading` are the
-    tools of those who only read, `working` of the others.
+    tools of those who only read, `working` of the others. `around` is what happens around a call.
     """
 
     store: LocalStore
@@ -95,6 +101,7 @@ class SubAgentParts(Struct, frozen=True):
     reading: Tools
     working: Tools
     redactor: TextRedactor
+    around: Callable[[ToolCall, CallWork], Awaitable[Outcome]] = work_directly
 
 
 def make_sub_agents(parts: SubAgentParts) -> tuple[SubAgent, ...]:
@@ -162,7 +169,7 @@ def _make_sub_agent(parts: SubAgentParts, kind: SubAgentKind) -> SubAgent:
             child.driver.configure(replace(child.driver.config, approval=config.approval))
 
     effect = EffectClass.READ if kind.only_reads else EffectClass.IDEMPOTENT
-    return SubAgent(kind.name, kind.description, begin, reopen, effect, follow)
+    return SubAgent(kind.name, kind.description, begin, reopen, effect, follow, parts.around)
 
 
 def _give_task(

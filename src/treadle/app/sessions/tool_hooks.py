@@ -1,9 +1,9 @@
-"""Tools around whose calls the person's hooks run."""
+"""Calls around which the person's hooks run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.runtime.ports import Tools
+from treadle.runtime.subagents import CallWork
 from treadle.tools.background import BackgroundCommands
 
 
@@ -58,25 +59,49 @@ class HookedTools:
         sightings: Sightings | None = None,
         background: BackgroundCommands | None = None,
     ) -> Outcome:
-        """Run one call, unless a hook says no; what a hook says afterwards stands at its end.
+        """Run one call; see `run_between_hooks`."""
 
-        A hook takes its time. A call that is not any more, after it, what was allowed before it
-        does not run; one that has ended has its result, even if the hook after it is cut short.
-        """
-        if self._hooks.has("before_tool"):
-            before = self._tools.scope_of(call) or NO_SCOPE
-            if no := await self._hooks.before_tool(call):
-                return _make_rejection(call, f"blocked by a hook of the user's, nothing ran: {no}")
-            if why := _explain_change(before, self._tools.scope_of(call) or NO_SCOPE):
-                return _make_rejection(call, why)
-        outcome = await self._tools.execute(
-            call, key=key, progress=progress, sightings=sightings, background=background
-        )
-        try:
-            said = await self._hooks.after_tool(call, outcome)
-        except asyncio.CancelledError:
-            return outcome
-        return _append_text(outcome, f"[a hook of the user's says: {said}]") if said else outcome
+        def work() -> Awaitable[Outcome]:
+            return self._tools.execute(
+                call, key=key, progress=progress, sightings=sightings, background=background
+            )
+
+        return await run_between_hooks(self._hooks, call, work, self._tools.scope_of)
+
+
+def _find_no_scope(_: ToolCall) -> None:
+    """That of calls which are bound to nothing."""
+
+
+async def run_between_hooks(
+    hooks: Hooks,
+    call: ToolCall,
+    work: CallWork,
+    scope_of: Callable[[ToolCall], Scope | None] = _find_no_scope,
+) -> Outcome:
+    """Run one call, unless a hook says no; what a hook says afterwards stands at its end.
+
+    A hook takes its time. A call that is not any more, after it, what was allowed before it does
+    not run; one that has ended has its result, even if the hook after it is cut short.
+
+    Args:
+        hooks: who is asked before, and told after.
+        call: as the model asked.
+        work: runs it.
+        scope_of: what a yes to it covers, as things stand.
+    """
+    if hooks.has("before_tool"):
+        before = scope_of(call) or NO_SCOPE
+        if no := await hooks.before_tool(call):
+            return _make_rejection(call, f"blocked by a hook of the user's, nothing ran: {no}")
+        if why := _explain_change(before, scope_of(call) or NO_SCOPE):
+            return _make_rejection(call, why)
+    outcome = await work()
+    try:
+        said = await hooks.after_tool(call, outcome)
+    except asyncio.CancelledError:
+        return outcome
+    return _append_text(outcome, f"[a hook of the user's says: {said}]") if said else outcome
 
 
 def _explain_change(before: Scope, now: Scope) -> str:
