@@ -60,6 +60,20 @@ class NotConfiguredError(TreadleError):
     """Something must be set up first (a model, a key); the hint says what."""
 
 
+class MissingModelError(NotConfiguredError):
+    """No model can answer yet; `treadle login` sets one up.
+
+    Args:
+        message: what is missing.
+        hint: what to do next.
+        provider: whose key is missing; empty if no model was chosen.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", provider: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.provider = provider
+
+
 class StoreError(TreadleError):
     """This machine's disk, or another process, stands in the way; everything saved is intact."""
 

@@ -19,6 +19,7 @@ from cli.conftest import Run
 from cli.test_real_models import KEY, Shell, key_of
 from lab.mounts import mounted, why_no_mounts
 from models.loopback import Answer, Loopback, refusal
+from models.speakers import KEYS
 from store.shelf import TURN, fill
 from treadle.app.upkeep import store_checks
 from treadle.app.upkeep.checks import Finding
@@ -168,10 +169,9 @@ async def test_a_provider_with_a_key_is_asked_what_it_offers(shell: Shell, provi
         key = key_of(provider, server)
         done = await shell("doctor", "--json", **key)
         (found,) = by_name(done.stdout)["provider"]
-        assert (found["status"], found["text"]) == (
-            "ok",
-            f"{provider} at {server.url}{'' if provider == 'anthropic' else '/v1'}: 2 models",
-        )
+        place = f"{provider} at {server.url}{KEYS[provider][2]}"
+        told = f"{place}: 2 models; key from environment {KEYS[provider][0]}"
+        assert (found["status"], found["text"]) == ("ok", told)
         shown = await shell("models", provider, **key)
         assert shown.stdout == f"{provider}:model-one\n{provider}:model-two\n"
         everything = await shell("models", **key)
@@ -209,7 +209,8 @@ async def test_nothing_is_sent_to_a_provider_without_a_key(shell: Shell) -> None
     assert done.code == 5
     assert done.stderr == (
         "treadle: anthropic: needs a key: set ANTHROPIC_API_KEY\n"
-        "         `treadle demo` works without a key\n"
+        "         `treadle login anthropic` keeps one in a file; "
+        "`treadle demo` works without a key\n"
     )
     assert server.requests == []
 

@@ -218,10 +218,6 @@ def test_who_names_no_thread_there_is_learns_it_before_anything_is_drawn(
     with Talk(repository, environment, ["-r", "nope"]) as talk:
         assert talk.wait_for_end() == 2
         assert b"\x1b[" not in talk.raw
-    with Talk(repository, environment, []) as talk:
-        assert talk.wait_for_end() == 5
-        assert "no model is configured" in talk.text
-        assert not Path(environment["TREADLE_HOME"]).exists()
 
 
 def test_a_word_like_a_command_is_told_and_no_prompt(treadle: Run) -> None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
-from terminal.harness import ENTER, TREADLE, Screen
-from terminal.talks import Start, told
+import pytest
+
+from models.speakers import SPEAK
+from sync.wire_server import Asked, WireServer, reply
+from terminal.harness import ENTER, ESC, TREADLE, Screen, ctrl, pasted
+from terminal.talks import Start, Talk, told
+
+Fresh = Callable[..., Talk]
 
 
 def test_a_prompt_on_the_command_line_begins_the_talk(
@@ -28,3 +36,147 @@ def test_a_word_like_a_command_is_no_prompt(
         screen.wait_for("did you mean verify?")
         assert screen.wait_for_end() == 2
     start("--", "verfy").wait_for("> verfy")
+
+
+# ---- who answers -------------------------------------------------------------------------------
+
+KEY = "sk-ant-api03-0123456789abcdefghij"
+WRONG = "sk-ant-api03-wrong-0123456789abc"
+
+
+def provider(asked: Asked) -> bytes:
+    """Anthropic's API, as far as a key opens it."""
+    if KEY not in (asked.headers.get("authorization") or asked.headers.get("x-api-key", "")):
+        why = {"type": "authentication_error", "message": "invalid key"}
+        return reply(401, {"type": "error", "error": why})
+    if asked.method == "GET":
+        return reply(200, {"data": [{"id": "m", "type": "model"}], "has_more": False})
+    hello = SPEAK["anthropic-messages"]("Hello from far away.")
+    return reply(200, hello, "text/event-stream")
+
+
+def ollama(asked: Asked) -> bytes:
+    """Two models of this machine."""
+    if asked.method == "GET":
+        return reply(200, {"data": [{"id": "small"}, {"id": "coder:7b"}]})
+    hello = SPEAK["openai-chat"](f"Hello from {json.loads(asked.plain)['model']}.")
+    return reply(200, hello, "text/event-stream")
+
+
+@pytest.fixture
+def fresh(environment: dict[str, str], repository: Path) -> Iterator[Fresh]:
+    """Starts `treadle` for a user who has set up nothing; `server` is one of this machine."""
+    with ExitStack() as ending:
+
+        def begin(*arguments: str, server: str = "", **extra: str) -> Talk:
+            nobody = "http://127.0.0.1:9/v1"
+            places = {"ollama": server or nobody, "vllm": nobody, "lmstudio": nobody}
+            path = Path(environment["TREADLE_HOME"], "config", "config.toml")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.write_text(
+                    "".join(
+                        f'[providers.{name}]\nbase_url = "{url}"\n'
+                        for name, url in {**places, "llamacpp": nobody}.items()
+                    )
+                )
+            return ending.enter_context(Talk(repository, {**environment, **extra}, arguments))
+
+        yield begin
+
+
+def test_a_key_is_pasted_unseen_and_the_prompt_is_answered(
+    fresh: Fresh, environment: dict[str, str]
+) -> None:
+    with WireServer(provider) as server:
+        talk = fresh("say hello", ANTHROPIC_BASE_URL=server.url)
+        for text, until in ((WRONG, "it was not kept"), (KEY, "Hello from far away.")):
+            talk.wait_for_shown("Who answers?")
+            talk.type("anthropic")
+            talk.wait_for(lambda screen: screen.is_marked("anthropic"))
+            talk.type(ENTER)
+            talk.wait_for_shown("Paste the key of anthropic")
+            talk.type(pasted(text))
+            talk.wait_for_shown("•" * len(text))
+            talk.type(ENTER)
+            talk.wait_for(until)
+        assert talk.leave() == 0
+    check_key_is_kept_unseen(talk, environment)
+
+
+def test_a_plain_terminal_shows_no_key_either(fresh: Fresh, environment: dict[str, str]) -> None:
+    with WireServer(provider) as server:
+        talk = fresh("--plain", "say hello", ANTHROPIC_BASE_URL=server.url)
+        talk.wait_for("a number, words to search, or Enter:")
+        talk.type("anthropic" + ENTER)
+        talk.wait_for(lambda screen: screen.text.count("a number, words") == 2)
+        talk.type("1" + ENTER)
+        talk.wait_for("Paste the key of anthropic")
+        talk.type(KEY + ENTER)
+        talk.wait_for("Hello from far away.")
+        assert talk.leave() == 0
+    check_key_is_kept_unseen(talk, environment)
+
+
+def check_key_is_kept_unseen(talk: Talk, environment: dict[str, str]) -> None:
+    """In its file alone, which nobody else can read."""
+    assert not {KEY, WRONG} & set(talk.raw.decode().split())
+    assert KEY[-9:] not in talk.raw.decode()
+    kept = Path(environment["TREADLE_HOME"], "config", "keys", "anthropic.key")
+    assert kept.read_text() == f"{KEY}\n"
+    assert kept.stat().st_mode & 0o077 == 0
+    others = (path for path in kept.parents[2].rglob("*") if path.is_file() and path != kept)
+    assert [path for path in others if KEY.encode() in path.read_bytes()] == []
+
+
+def test_a_server_of_this_machine_is_found_and_answers_from_then_on(
+    fresh: Fresh, environment: dict[str, str], repository: Path
+) -> None:
+    with WireServer(ollama) as server:
+        talk = fresh("say hello", server=f"{server.url}/v1")
+        talk.wait_for(lambda screen: screen.is_marked("ollama"))
+        assert f"{server.url}/v1, 2 models" in talk.shown
+        talk.type(ENTER)
+        talk.wait_for_shown("Which model of ollama?")
+        talk.type("coder")
+        talk.wait_for(lambda screen: screen.is_marked("coder:7b"))
+        talk.type(ENTER)
+        talk.wait_for("Hello from coder:7b.")
+        assert talk.leave() == 0
+        again = fresh()
+        again.wait_for("a new thread in")
+        again.say("and again", "Hello from coder:7b.")
+        again.type("/login" + ENTER)
+        again.wait_for(lambda screen: screen.is_marked("ollama"))
+        again.type(ENTER)
+        again.wait_for(lambda screen: screen.is_marked("small"))
+        again.type(ENTER)
+        again.wait_for("ollama:small answers from now on")
+        again.say("once more", "Hello from small.")
+    said = told(environment, "config", "show", "--origin", cwd=repository)
+    assert 'models.default = "ollama:small"    # ' in said
+
+
+def test_who_chooses_nobody_keeps_the_prompt_and_is_asked_again(fresh: Fresh) -> None:
+    talk = fresh("say hello")
+    talk.wait_for(lambda screen: screen.is_marked("demo"))
+    talk.type(ESC)
+    talk.wait_for("no model is configured")
+    talk.wait_for("Up takes it back")
+    talk.type("now" + ENTER)
+    talk.wait_for_shown("Who answers?")
+    talk.type(ESC)
+    talk.wait_for_shown("> say hello")  # it stands in the input again
+    talk.type(ctrl("c"))
+    talk.wait_until_gone("> say hello")
+    assert talk.leave() == 5
+
+
+def test_the_provider_that_was_named_is_asked_about_first(fresh: Fresh) -> None:
+    talk = fresh("-m", "groq:some-model")
+    talk.wait_for("groq needs a key: set GROQ_API_KEY")
+    talk.wait_for(lambda screen: screen.is_marked("groq"))
+    talk.type(ENTER)
+    talk.wait_for_shown("Paste the key of groq")
+    talk.type(ESC)
+    talk.wait_for(lambda screen: screen.is_marked("groq"))

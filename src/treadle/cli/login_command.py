@@ -1,4 +1,4 @@
-"""`treadle login`: say which server this machine syncs with."""
+"""`treadle login`: set up who answers, or which server this machine syncs with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ VISIBILITIES = ("organization", "private", "public")
 
 
 @click.command("login")
-@click.argument("url", metavar="URL")
-@click.option("--token-stdin", is_flag=True, help="Read the token from standard input.")
+@click.argument("target", metavar="[PROVIDER | URL]", required=False)
+@click.option(
+    "--key-stdin",
+    "--token-stdin",
+    "token_stdin",
+    is_flag=True,
+    help="Read the key, or the token of a server, from standard input.",
+)
 @click.option(
     "--visibility",
     type=click.Choice(VISIBILITIES),
@@ -25,20 +31,45 @@ VISIBILITIES = ("organization", "private", "public")
     help="Who may see threads that are begun from now on.",
 )
 @click.option("--insecure", is_flag=True, help="Allow plain http to another machine.")
-@click.option("--json", "as_json", is_flag=True, help="Who one is there, as a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="What was set up, as a JSON object.")
 def command(
-    url: str, token_stdin: bool, visibility: Visibility, insecure: bool, as_json: bool
+    target: str | None, token_stdin: bool, visibility: Visibility, insecure: bool, as_json: bool
 ) -> None:
-    """Log in to a Treadle server, with a token that its administrator gives.
-
-    The token is checked, and kept in a file that nobody else can read. Nothing is sent by this:
-    threads that are here already wait for `treadle sync`; those that are begun from now on are sent
-    while one works on them, unless the setting `sync` is "manual".
+    """Set up a model provider, or log in to a Treadle server; without a name you choose.
 
     \b
+    treadle login                        from a list: what is on this machine, and a key to paste
+    treadle login anthropic              its key, which nobody sees; its models answer from then on
+    treadle login ollama                 a server of models on this machine
+    treadle login openai --key-stdin < key
     treadle login https://treadle.example.org
     treadle login http://127.0.0.1:8080 --token-stdin < token
+
+    A key is tried, and kept in a file of its own that nobody else can read; the provider's variable
+    wins over it. A server's token, which its administrator gives, likewise. Nothing is sent by
+    logging in to a server: threads that are here already wait for `treadle sync`; those that are
+    begun from now on are sent while one works on them, unless the setting `sync` is "manual".
     """  # noqa: D301  click reads the backspace
+    from treadle.cli.json_output import print_json
+    from treadle.cli.model_login import find_login_target, is_provider, log_in_to_provider
+    from treadle.cli.renderers import make_printable
+
+    found = find_login_target(target)
+    if not is_provider(found):
+        _log_in_to_server(found, token_stdin, visibility, insecure, as_json)
+        return
+    done = log_in_to_provider(found, from_stdin=token_stdin)
+    if as_json:
+        print_json(done)
+        return
+    click.echo(make_printable(f"new threads use {done['model']}"))
+    if done["key"]:
+        click.echo(make_printable(f"the key is kept in {done['key']}, for you alone"), err=True)
+
+
+def _log_in_to_server(
+    url: str, token_stdin: bool, visibility: Visibility, insecure: bool, as_json: bool
+) -> None:
     from treadle.app.stores import open_store
     from treadle.app.sync.first_sync import find_unsent
     from treadle.app.sync.server_login import log_in, plan_login
@@ -74,14 +105,11 @@ def command(
 def _read_token(url: str, *, from_stdin: bool) -> tuple[str, str]:
     """The token, and where it was read; it stands in no command line: others could see it there."""
     from treadle.app.sync.server_login import TOKEN_LINE_LENGTH_MAX
-    from treadle.cli.question_dialog import is_interactive
-    from treadle.errors import UsageError
+    from treadle.cli.model_login import ask_for_secret
 
     if from_stdin:
         return sys.stdin.readline(TOKEN_LINE_LENGTH_MAX), "standard input"
-    if not is_interactive():
-        raise UsageError("nobody can be asked for the token", hint="add --token-stdin")
-    return str(click.prompt(f"Token for {url}", hide_input=True, err=True)), "the terminal"
+    return ask_for_secret(f"Token for {url}", "--token-stdin"), "the terminal"
 
 
 _VISIBILITY_TEXTS = {

@@ -1,4 +1,4 @@
-"""`treadle logout`: forget the server, and make the token worthless."""
+"""`treadle logout`: forget the key of a provider; or the server, whose token becomes worthless."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import click
 
 
 @click.command("logout")
+@click.argument("provider", metavar="[PROVIDER]", required=False)
 @click.option("--keep-token", is_flag=True, help="Leave the token valid: it is used elsewhere too.")
 @click.pass_context
-def command(ctx: click.Context, keep_token: bool) -> None:
-    """Log out: the token is revoked at the server, and its file is removed.
+def command(ctx: click.Context, provider: str | None, keep_token: bool) -> None:
+    """Log out of the server; or forget the key that is kept for a provider.
 
     \b
-    treadle logout
+    treadle logout               the token is revoked at the server, and its file is removed
+    treadle logout anthropic     the file with the key is removed; the key itself stays valid
 
     The file is removed in any case. If the server cannot be reached, the token stays valid: that is
     said, with who can revoke it, and the exit code is 1. Threads stay as they are, here and there.
@@ -22,6 +24,9 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     from treadle.app.sync.server_login import log_out
     from treadle.cli.renderers import make_printable
 
+    if provider is not None:
+        _forget_key(provider)
+        return
     done = log_out(open_store(), keeps_token=keep_token)
     words = {
         "revoked": f"the token is worthless now at {done.url}",
@@ -33,6 +38,21 @@ def command(ctx: click.Context, keep_token: bool) -> None:
     click.echo(make_printable(f"logged out; {words[done.token]}"), err=True)
     is_failed = done.token in ("not revoked", "unreadable") and not keep_token
     ctx.exit(exit_codes.FAILED if is_failed else exit_codes.DONE)
+
+
+def _forget_key(provider: str) -> None:
+    from treadle.app.model_setup import forget_key, list_kept_keys
+    from treadle.app.stores import user_folders
+    from treadle.errors import UsageError
+
+    places = user_folders()
+    if not forget_key(places, provider):
+        kept = ", ".join(list_kept_keys(places))
+        raise UsageError(
+            f"no key is kept for {provider!r}",
+            hint=f"kept are those of {kept}" if kept else "`treadle logout` is about the server",
+        )
+    click.echo(f"the key of {provider} is forgotten here; its provider can revoke it", err=True)
 
 
 _REVOCATION_HINT = (

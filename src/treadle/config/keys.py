@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from treadle import helper_programs
 from treadle.config.plain_file import raise_machine_error, read_plain_file
-from treadle.errors import NotConfiguredError
+from treadle.errors import MissingModelError, NotConfiguredError
 from treadle.models.catalog import Catalog, ProviderEntry
 from treadle.process.command import run_command
 from treadle.process.result import Bounds
@@ -61,7 +61,7 @@ def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderKey | 
         DiskError: the machine fails to read the file just now.
     """
     if entry.key_env and environ.get(entry.key_env, "").strip():
-        return _make_key(environ[entry.key_env], f"environment {entry.key_env}")
+        return make_key(environ[entry.key_env], f"environment {entry.key_env}")
     if entry.key_file:
         return _read_key_file(entry.key_file, environ)
     if entry.key_command:
@@ -69,28 +69,36 @@ def find_key(entry: ProviderEntry, environ: Mapping[str, str]) -> ProviderKey | 
     return None
 
 
-def make_no_model_error(catalog: Catalog, environ: Mapping[str, str]) -> NotConfiguredError:
+def make_no_model_error(catalog: Catalog, environ: Mapping[str, str]) -> MissingModelError:
     """What to tell a person who has chosen no model, and for whom none can be chosen."""
     entries = catalog.providers
     main = [entry.key_env for entry in entries.values() if entry.key_env and entry.default_model]
     more = f" (`treadle models` names {len(main) - 2} more)" if len(main) > 2 else ""
     has_key = [name for name, entry in entries.items() if environ.get(entry.key_env, "").strip()]
-    return NotConfiguredError(
-        f"no model is configured: set {' or '.join(main[:2])}{more}, or choose a model with "
+    return MissingModelError(
+        "no model is configured: `treadle login` sets one up, or set "
+        f"{' or '.join(main[:2])}{more}, or choose a model with "
         f"-m {next(iter(has_key), 'PROVIDER')}:MODEL; `treadle demo` works without"
     )
 
 
-def make_missing_key_error(provider: str, entry: ProviderEntry) -> NotConfiguredError:
+def make_missing_key_error(provider: str, entry: ProviderEntry) -> MissingModelError:
     """What to tell a person whose provider needs a key and has none."""
     without = f"or, if it takes none, write `needs_key = false` below [providers.{provider}]"
     how = f"set {entry.key_env}" if entry.key_env else f"give it a key_file, {without}"
-    return NotConfiguredError(
-        f"{provider} needs a key: {how}", hint="`treadle demo` works without a key"
+    return MissingModelError(
+        f"{provider} needs a key: {how}",
+        hint=f"`treadle login {provider}` keeps one in a file; `treadle demo` works without a key",
+        provider=provider,
     )
 
 
-def _make_key(text: str, origin: str) -> ProviderKey:
+def make_key(text: str, origin: str) -> ProviderKey:
+    """The key in a text that holds nothing else.
+
+    Raises:
+        NotConfiguredError: it holds none; it is not shown.
+    """
     value = text.strip()
     if not _KEY.fullmatch(value):
         problem = "is empty" if not value else "holds white space or characters that no key has"
@@ -122,7 +130,7 @@ def _read_key_file(name: str, environ: Mapping[str, str]) -> ProviderKey:
             f"others may read or change the key file {path}",
             hint=f"chmod 600 {shlex.quote(str(path))}",
         )
-    return _make_key(file.data.decode("ascii", "replace"), f"file {path}")
+    return make_key(file.data.decode("ascii", "replace"), f"file {path}")
 
 
 def _run_key_command(command: str | tuple[str, ...], environ: Mapping[str, str]) -> ProviderKey:
@@ -150,7 +158,7 @@ def _run_key_command(command: str | tuple[str, ...], environ: Mapping[str, str])
             f"{name} failed with exit code {ran.status}"
             + (f": {shown[:_SHOWN_LENGTH_MAX]}" if is_telling else "")
         )
-    return _make_key(first, f"command {words[0]}")
+    return make_key(first, f"command {words[0]}")
 
 
 def _first_line(output: bytes) -> str:

@@ -24,6 +24,7 @@ from treadle.config.project_file import (
     find_project_file,
 )
 from treadle.config.project_trust import find_trust_state
+from treadle.config.saved_keys import SAVED_ORIGIN, list_saved_keys
 from treadle.config.settings import (
     TOP_LEVEL_RULES,
     KeyPath,
@@ -162,6 +163,7 @@ def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> LoadedS
     layers = _SettingLayers()
     if user := _read_user_file(places):
         layers.add_file(user)
+    _add_saved_keys(layers, places)
     notices = _add_project(layers, places, FilePath(folder))
     for variable, path, value in _read_environment(environ):
         _add_value(layers, path, value, f"environment {variable}", variable)
@@ -204,6 +206,14 @@ def _read_user_file(places: Places) -> TomlFile | None:
     except OSError as error:
         raise_machine_error(path, error)
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _add_saved_keys(layers: _SettingLayers, places: Places) -> None:
+    """Names the files that `treadle login` made, where the settings say nothing else."""
+    for name, path in list_saved_keys(places).items():
+        entry = layers.tables["providers"].get(name)
+        if entry is not None and not {"key_file", "key_command"} & set(entry):
+            layers.add({"providers": {name: {"key_file": str(path)}}}, lambda _: SAVED_ORIGIN)
 
 
 def check_user_file(file: TomlFile) -> None:

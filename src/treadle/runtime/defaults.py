@@ -43,7 +43,8 @@ def collect_user_secrets(workspace: Path | None = None) -> dict[str, str]:
     """The secrets that this machine knows of, by kind: those of this user, and of one project.
 
     They are in the environment, in the well-known files of the home folder, in the key files of all
-    providers that the user's settings name, and in the `.env` files of the project.
+    providers, those that the user's settings name and those of `treadle login`, and in the `.env`
+    files of the project.
 
     Args:
         workspace: a folder of the project; without it the current one.
@@ -52,13 +53,23 @@ def collect_user_secrets(workspace: Path | None = None) -> dict[str, str]:
     if workspace is None:
         with suppress(OSError):  # the current folder may be gone
             workspace = Path.cwd()
-    files = [("remote", places.remote), *_list_key_files(places.config / SETTINGS_NAME)]
+    files = [
+        ("remote", places.remote),
+        *_list_key_files(places.config / SETTINGS_NAME),
+        *((f"{path.stem}_api_key", path) for path in _list_folder(places.keys)),
+    ]
     return collect_secrets(os.environ, Path.home(), workspace=workspace, files=files)
 
 
 def make_user_redactor(workspace: Path | None = None) -> Redactor:
     """Takes the `collect_user_secrets` out of texts, and what looks like a token."""
     return Redactor(collect_user_secrets(workspace))
+
+
+def _list_folder(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return sorted(folder.iterdir())
+    return []
 
 
 def _list_key_files(settings: Path) -> Iterator[tuple[str, Path]]:

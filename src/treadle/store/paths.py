@@ -28,6 +28,11 @@ class Places(Struct, frozen=True):
         return self.config / "remote.json"
 
     @property
+    def keys(self) -> Path:
+        """The folder of the keys that `treadle login` keeps: a file for each provider."""
+        return self.config / "keys"
+
+    @property
     def caches(self) -> str:
         """The folder of the caches of commands, one for each workspace; empty for none."""
         return "" if self.cache is None else str(self.cache / "commands")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from treadle.errors import StoreError, ThreadBusyError, TreadleError
+from treadle.errors import MissingModelError, StoreError, ThreadBusyError, TreadleError
 from treadle.terminal.approval_modes import ApprovalModeSwitch
 from treadle.terminal.approvals import ApprovalDialogs
 from treadle.terminal.chat_session import ChatCallbacks, ChatOptions, ChatSession
@@ -47,7 +47,8 @@ class Chat:
 
     def __init__(self, options: ChatOptions) -> None:
         people = ChatCallbacks(
-            self._on_output, self._approve, self._ask, self.notify, self.set_prompts
+            *(self._on_output, self._approve, self._ask, self.notify, self.set_prompts),
+            self._find_model,
         )
         self.options = options
         self.sessions = ChatSession(options, people)
@@ -436,6 +437,11 @@ class Chat:
         except EOFError:
             self.leave()
             raise
+
+    async def _find_model(self, missing: MissingModelError) -> str | None:
+        from treadle.terminal.model_setup import find_model
+
+        return await find_model(self, missing) if self._is_attached else None
 
     # ---- commands ------------------------------------------------------------------------------
 

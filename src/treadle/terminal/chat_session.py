@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
-from treadle.errors import TreadleError, UsageError
+from treadle.errors import MissingModelError, TreadleError, UsageError
 
 if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
@@ -67,6 +67,8 @@ class ChatCallbacks(Struct, frozen=True):
     """Takes a line that a person should know."""
     on_prompts: Callable[[PromptFileList], None]
     """Takes the skills and commands that hold, each time they were looked for."""
+    find_model: Callable[[MissingModelError], Awaitable[str | None]]
+    """The lasting name of a model in place of one that cannot answer; `None` for none."""
 
 
 class ChatSession:
@@ -127,9 +129,14 @@ class ChatSession:
                 await self._prepare_now(self.thread_id)
 
     async def _prepare_now(self, thread: str | None, *, latest: bool = False) -> Setup:
-        setup, parts, fold, standing, prompts = await asyncio.to_thread(
-            self._prepare, thread, latest
-        )
+        try:
+            made = await asyncio.to_thread(self._prepare, thread, latest)
+        except MissingModelError as missing:
+            if (found := await self._people.find_model(missing)) is None:
+                raise
+            self._model = found
+            made = await asyncio.to_thread(self._prepare, thread, latest)
+        setup, parts, fold, standing, prompts = made
         self.setup = setup
         self.thread_id = setup.thread_id
         self.folder, self.model = parts.folder, parts.config.model_name

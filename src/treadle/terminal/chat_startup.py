@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from treadle import exit_codes
-from treadle.errors import UsageError
+from treadle.errors import MissingModelError, UsageError
 from treadle.terminal.chat import Chat
 from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
@@ -37,7 +37,7 @@ def run_chat(options: ChatOptions) -> int:
     """Talk with an agent until the person leaves; the exit code.
 
     Raises:
-        NotConfiguredError: no model was chosen, or it has no key; nothing was drawn.
+        NotConfiguredError: the key of the model cannot be used; nothing was drawn.
         UsageError: the folder is none, or there is no such thread.
         StoreError: the thread cannot be read.
     """
@@ -47,7 +47,8 @@ def run_chat(options: ChatOptions) -> int:
     if options.fork and not is_named:
         raise UsageError("--fork needs a thread to go on from", hint="name one with -r ID, or -c")
     if not is_named:
-        check_configured(options)
+        with suppress(MissingModelError):  # the chat helps to set one up
+            check_configured(options)
     try:
         return asyncio.run(_run(options, is_named=is_named))
     finally:  # all is settled: Ctrl+C ends what is left, without telling where it was
@@ -58,7 +59,8 @@ def check_configured(options: ChatOptions) -> None:
     """See that a new thread would have a model with a key, from the settings alone.
 
     Raises:
-        NotConfiguredError: it would not.
+        MissingModelError: no model was chosen, or it has no key.
+        NotConfiguredError: its key cannot be used.
         UsageError: the folder is none, or there is no such model.
     """
     from treadle.config.keys import find_key, make_missing_key_error, make_no_model_error

@@ -18,10 +18,13 @@ T = TypeVar("T")
 class TextDialog:
     """A text that is asked for."""
 
-    def __init__(self, label: str, answer: Future[str | None], *, is_long: bool) -> None:
+    def __init__(
+        self, label: str, answer: Future[str | None], *, is_long: bool, is_secret: bool = False
+    ) -> None:
         self.label = label
         self.answer = answer
         self.is_long = is_long
+        self.is_secret = is_secret
 
     def settle(self, text: str | None) -> None:
         """The answer, unless there is one."""

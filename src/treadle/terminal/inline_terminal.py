@@ -228,6 +228,13 @@ class InlineTerminal:
         except EOFError:
             return None
 
+    async def enter_secret(self, label: str) -> str | None:
+        """A text that is shown as dots; `None` on Esc, and if the terminal is closed."""
+        try:
+            return await (await self._wait_for_application()).enter(label, "", is_secret=True)
+        except EOFError:
+            return None
+
     async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """One row of a list; `search` is called in a thread, not for each key of a fast typist.
 

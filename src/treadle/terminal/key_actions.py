@@ -383,7 +383,10 @@ def _bind_text_dialog(canvas: Canvas, hands: KeyActions, bound: KeyBindings) -> 
     bound.add("c-d", filter=is_entering & Condition(lambda: not canvas.answer.text))(
         lambda _: settle(None)
     )
-    bound.add("c-g", filter=is_entering)(lambda _: hands.edit())
+    is_shown = Condition(
+        lambda: isinstance(canvas.dialog, TextDialog) and not canvas.dialog.is_secret
+    )
+    bound.add("c-g", filter=is_shown)(lambda _: hands.edit())
     for press in (("c-j",), ("escape", "c-m")):
         bound.add(*press, filter=is_long)(lambda _: canvas.answer.insert_text("\n"))
         bound.add(*press, filter=is_entering & ~is_long)(lambda _: None)

@@ -12,6 +12,7 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Windo
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
+from prompt_toolkit.layout.processors import ConditionalProcessor, PasswordProcessor
 
 from treadle.terminal.canvas import Canvas
 from treadle.terminal.choice_dialog import ChoiceDialog
@@ -69,7 +70,19 @@ class ScreenLayout:
             wrap_lines=True,
         )
         self._answer = Window(
-            BufferControl(canvas.answer),
+            BufferControl(
+                canvas.answer,
+                input_processors=[
+                    ConditionalProcessor(
+                        PasswordProcessor("•"),
+                        Condition(
+                            lambda: (
+                                isinstance(canvas.dialog, TextDialog) and canvas.dialog.is_secret
+                            )
+                        ),
+                    )
+                ],
+            ),
             height=lambda: Dimension.exact(self._input_height),
             get_line_prefix=_line_prefix,
             wrap_lines=True,

@@ -198,6 +198,17 @@ class PlainTerminal:
                 return None
             return entered or text or None
 
+    async def enter_secret(self, label: str) -> str | None:
+        """Read a line that the terminal does not show; an empty one is none."""
+        async with self._dialog_lock():
+            with _without_echo():
+                try:
+                    entered = await self._read_line(f"{sanitize_text(label)}: ")
+                except EOFError:
+                    return None
+            self._print("\n")
+            return entered or None
+
     async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """Print numbered rows; read a number, words to search for, or nothing for none."""
         async with self._dialog_lock():
@@ -383,6 +394,25 @@ class PlainTerminal:
     async def _wait_until_written(self) -> None:
         while not (self._is_stopped or await asyncio.to_thread(self._writer.drain)):
             pass
+
+
+@contextlib.contextmanager
+def _without_echo() -> Iterator[None]:
+    """The terminal shows nothing of what is typed, and drops what was typed before."""
+    file = sys.stdin.fileno()
+    try:
+        found = termios.tcgetattr(file)
+    except (termios.error, OSError):  # no terminal, which shows nothing
+        yield
+        return
+    silent = [*found]
+    silent[3] &= ~termios.ECHO
+    termios.tcsetattr(file, termios.TCSAFLUSH, silent)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error, OSError):  # the terminal is gone
+            termios.tcsetattr(file, termios.TCSADRAIN, found)
 
 
 def _describe_delivery(waiting: QueuedInput) -> str:

@@ -188,6 +188,14 @@ class Terminal(Protocol):
         """
         ...
 
+    async def enter_secret(self, label: str) -> str | None:
+        """A text in one line that nobody sees and nothing keeps; `None` on Esc, or if it is empty.
+
+        Args:
+            label: what is asked for.
+        """
+        ...
+
     async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """One row of a list; `search` gives the rows for what was typed. `None` for none (Esc)."""
         ...

@@ -262,14 +262,20 @@ class ToolkitApplication:
         if self._pressed_at == pressed_at and dialog.pending is not None:
             dialog.settle(dialog.choices[dialog.pending].key)
 
-    async def enter(self, label: str, text: str, *, is_long: bool) -> str | None:
+    async def enter(
+        self, label: str, text: str, *, is_long: bool = False, is_secret: bool = False
+    ) -> str | None:
         """Wait for a text."""
         async with self._turn:
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self.answer.text = text
             self.answer.cursor_position = len(text)
-            with self._show_dialog(TextDialog(label, answer, is_long=is_long)):
-                return await answer
+            dialog = TextDialog(label, answer, is_long=is_long, is_secret=is_secret)
+            try:
+                with self._show_dialog(dialog):
+                    return await answer
+            finally:
+                self.answer.reset()  # with what could be undone
 
     async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """Wait for a row."""

@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from treadle import helper_programs
 from treadle.app.sessions.provider_reachability import ProviderReachability
+from treadle.errors import TreadleError
 from treadle.platform.file_sync import sync_file
 from treadle.process.command import run_command
 from treadle.process.result import Bounds
@@ -250,11 +251,13 @@ def check_provider(one: ProviderReachability, *, is_used: bool) -> Finding:
     if one.is_excluded:
         return ok("provider", f"{what}: not asked: local_only")
     if not one.problem:
-        return ok("provider", f"{what}: {len(one.models or ())} models")
+        key = f"; key from {one.key}" if one.key else ""
+        return ok("provider", f"{what}: {len(one.models or ())} models{key}")
     if one.is_ready:
         advice = f"check the network, the address and the key ({one.key or 'none'})"
         return warning("provider", f"{what}: {one.problem}", advice)
-    advice = "`treadle config show --origin` tells where its settings come from"
+    hint = one.error.hint if isinstance(one.error, TreadleError) else ""
+    advice = hint or "`treadle config show --origin` tells where its settings come from"
     say = failure if is_used else warning
     return say("provider", f"{what}: {one.problem}", advice)
 

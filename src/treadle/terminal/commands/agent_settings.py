@@ -36,6 +36,13 @@ def agent_setting_commands(chat: Chat) -> tuple[SlashCommand, ...]:
             waits_for_turn=False,
         ),
         SlashCommand(
+            "login",
+            "set up who answers: a server of this machine, or a key",
+            partial(_login, chat),
+            "[PROVIDER]",
+            waits_for_turn=False,
+        ),
+        SlashCommand(
             "mode",
             "what the agent may do unasked (Shift+Tab)",
             partial(_mode, chat),
@@ -64,6 +71,13 @@ async def _model(chat: Chat, name: str) -> None:
     await chat.sessions.choose(model=name)
     chat.refresh_status()
     chat.notify(f"{chat.sessions.model} answers from now on")
+
+
+async def _login(chat: Chat, provider: str) -> None:
+    from treadle.terminal.model_setup import choose_provider
+
+    if (name := await choose_provider(chat, provider)) is not None:
+        await _model(chat, name)
 
 
 async def _pick_model(chat: Chat, setup: Setup) -> str | None:
