@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
-import os
-import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from case_tables import for_every_row
 from tools.calls_in_thread import CallsInThread, answer_of
@@ -20,15 +14,13 @@ from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, RiskLevel, ToolExecutionOutcome
 from treadle.tools.apply_patch import apply_patch
-from treadle.tools.file_batch import FileRewrite, rewrite_all
-from treadle.tools.paths import Root
 from treadle.tools.registry import Registry
 
 Files = dict[str, str | None]
 
 
 def make(folder: Path, files: Files) -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         if text is not None:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -232,6 +224,18 @@ SCENARIOS: list[tuple[str, Files, Sequence[str], Files | None]] = [
         {"f": "a\r\nB\r\nBB\r\nc"},
     ),
     (
+        "the mark of UTF-8 stays, and nobody needs to name it",
+        {"f": "\ufeffa\nb\n"},
+        ["*** Update File: f", "@@", "-a", "+A", " b"],
+        {"f": "\ufeffA\nb\n"},
+    ),
+    (
+        "who names the mark of UTF-8 may",
+        {"f": "\ufeffa\nb\n"},
+        ["*** Update File: f", "@@", "-\ufeffa", "+\ufeffA", " b"],
+        {"f": "\ufeffA\nb\n"},
+    ),
+    (
         "lines that stay keep their blanks",
         {"f": "\tif x:\n\t\treturn 1\nend\n"},
         ["*** Update File: f", "@@", " if x:", "-    return 1", "+    return 2", "+    # two"],
@@ -275,103 +279,28 @@ def test_a_patch_makes_of_the_files_what_it_says(
     assert not [*folder.rglob("*.treadle-tmp")]
 
 
-# ---- all or none -------------------------------------------------------------------------------
-
-THREE: Files = {"a": "a\n", "b": "b\n", "d/c": "c\n"}
-CHANGES = [
-    FileRewrite("a", b"a\n", b"A\n"),
-    FileRewrite("b", b"b\n", None),
-    FileRewrite("d/c", b"c\n", b"C\n"),
-    FileRewrite("e/n", None, b"new\n"),
-]
-
-
-def count_steps(monkeypatch: pytest.MonkeyPatch, fail: Callable[[int], None]) -> None:
-    """Calls `fail` with a number before each step that changes a name."""
-    steps = iter(range(1000))
-    for name in ("rename", "unlink", "fsync"):
-        real = getattr(os, name)
-
-        def step(*args: Any, real: Any = real, **more: Any) -> None:
-            if not str(args[0]).endswith(".treadle-tmp") or real.__name__ == "rename":
-                fail(next(steps))
-            real(*args, **more)
-
-        monkeypatch.setattr(os, name, step)
-
-
-@pytest.mark.parametrize("at", range(9))
-def test_a_disk_that_refuses_leaves_all_files_as_they_were(tmp_path: Path, at: int) -> None:
-    folder = make(tmp_path / "ws", THREE)
-    (folder / "a").chmod(0o751)
-    refused: list[int] = []
-
-    def refuse(step: int) -> None:
-        if step == at:
-            refused.append(step)
-            raise OSError(errno.EIO, "Input/output error")
-
-    with pytest.MonkeyPatch.context() as patches:
-        count_steps(patches, refuse)
-        try:
-            rewrite_all(Root(folder), lambda read: CHANGES)
-        except Exception as failure:  # noqa: BLE001  of what kind is said below
-            message = getattr(failure, "message", repr(failure))
-            assert "Input/output error" in message
-            assert "could not be put back" not in message
-            assert files_of(folder) == THREE
-            assert refused
-        else:
-            assert files_of(folder) == {"a": "A\n", "d/c": "C\n", "e/n": "new\n"}
-            assert not refused
-    assert stat.S_IMODE((folder / "a").stat().st_mode) == 0o751
-    assert not [*folder.rglob("*.treadle-tmp")]
-
-
-def test_a_process_that_dies_leaves_each_file_old_or_new(tmp_path: Path) -> None:
-    after: Files = {"a": "A\n", "b": None, "d/c": "C\n", "e/n": "new\n"}
-    seen = set()
-    for at in range(12):
-        folder = make(tmp_path / str(at), THREE)
-        if not (child := os.fork()):
-            with pytest.MonkeyPatch.context() as patches:
-                count_steps(patches, lambda step, at=at: os._exit(9) if step == at else None)
-                rewrite_all(Root(folder), lambda read: CHANGES)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        there = files_of(folder)
-        for name, new in after.items():
-            assert there.get(name) in (THREE.get(name), new), (at, name)
-        seen.add(
-            (
-                os.waitstatus_to_exitcode(status),
-                sum(there.get(n) == new for n, new in after.items()),
-            )
-        )
-    assert {new for code, new in seen if code == 9} == {0, 1, 2, 3, 4}, "one died at each place"
-    assert (0, 4) in seen
-
-
-def test_somebody_who_writes_meanwhile_keeps_what_they_wrote(tmp_path: Path) -> None:
-    folder = make(tmp_path / "ws", THREE)
-
-    def plan(read: object) -> list[FileRewrite]:
-        (folder / "d/c").write_text("theirs\n")
-        return CHANGES
-
-    with pytest.raises(Exception, match="was changed by somebody else meanwhile"):
-        rewrite_all(Root(folder), plan)
-    assert files_of(folder) == {**THREE, "d/c": "theirs\n"}
-
-
-def test_a_moved_file_keeps_its_mode(tmp_path: Path) -> None:
-    folder = make(tmp_path / "ws", {"run.sh": "echo 1\n"})
-    (folder / "run.sh").chmod(0o755)
-    patch(folder, "*** Update File: run.sh", "*** Move to: bin/run.sh", "@@", "-echo 1", "+echo 2")
-    assert stat.S_IMODE((folder / "bin/run.sh").stat().st_mode) == 0o755
-
-
 # ---- what is told of it ------------------------------------------------------------------------
+
+
+@for_every_row(
+    "lines, why",
+    (
+        (["*** Delete File: l"], "l is a link to b"),
+        (["*** Update File: l", "*** Move to: c"], "l is a link to b"),
+        (["*** Add File: .git/hooks/pre-commit", "+x"], "files in .git are not written by tools"),
+        (["*** Add File: ../x", "+x"], "../x"),
+    ),
+)
+def test_who_is_refused_reads_that_no_file_was_changed(
+    tmp_path: Path, lines: Sequence[str], why: str
+) -> None:
+    files: Files = {"a": "a\n", "b": "b\n", ".git/config": ""}
+    folder = make(tmp_path / str(len(lines)) / why[:4], files)
+    (folder / "l").symlink_to("b")
+    outcome = patch(folder, "*** Update File: a", "@@", "-a", "+A", *lines)
+    assert why in answer_of(outcome)
+    assert answer_of(outcome).endswith("; no file was changed")
+    assert files_of(folder) == {**files, "l": "b\n"}
 
 
 def test_what_is_told_names_each_file_and_what_does_not_parse(tmp_path: Path) -> None:

@@ -279,7 +279,8 @@ async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
         else:
             outcome = await registry.execute(asked, key="", progress=lambda _: None)
         succeeded = isinstance(outcome, ToolExecutionOutcome.Success)
-        allowed += "d" if {*"rw"} <= {*allowed} else ""
+        # A link is named in vain to be removed: it is no file, and what it leads to was not named.
+        allowed += "d" if {*"rw"} <= {*allowed} and not is_link(ws, path) else ""
         if succeeded != any(letter in allowed for letter in operation.partition(":")[0]):
             wrong.append((template, outcome))
         after = content(folder)
@@ -295,6 +296,10 @@ async def test_nothing_outside_is_touched_and_nothing_inside_is_refused(
             folder.mkdir()
             ws, out = build(folder)
     assert wrong == []
+
+
+def is_link(folder: Path, path: str) -> bool:
+    return os.path.islink(os.path.join(folder, path))  # noqa: PTH114, PTH118  they know any text
 
 
 def can_stand_in_patch(path: str) -> bool:

@@ -17,6 +17,7 @@ from treadle.tools.line_digests import digest_lines
 from treadle.tools.near_names import with_near_names
 from treadle.tools.patch_changes import PatchedFile, PatchedFiles, patch_files
 from treadle.tools.patch_format import PatchSection, list_patch_paths, parse_patch
+from treadle.tools.paths import Root
 from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
 from treadle.tools.syntax_remark import describe_syntax
 from treadle.tools.write_scope import risk_of_path, scope_of_path
@@ -86,6 +87,7 @@ def apply_patch(context: ToolContext, input: str) -> ToolReturn:  # noqa: A002  
         nonlocal patched
         try:
             patched = patch_files(sections, read, root.name_of)
+            _refuse_links(root, patched.files)
         except ToolFailure as failure:
             try:
                 with with_near_names(root, failure.message):
@@ -110,6 +112,18 @@ def _refuse_scratch(sections: Sequence[PatchSection], context: ToolContext) -> N
                 ToolErrorKind.INVALID_ARGUMENTS,
                 f"{path}: a patch changes files of the workspace; write those in the scratch "
                 "folder with a command",
+            )
+
+
+def _refuse_links(root: Root, patched: Sequence[PatchedFile]) -> None:
+    """Refuse to remove or move what a link leads to: the link is what was named, and would stay."""
+    for one in patched:
+        named = root.path / root.relative(one.path)
+        if one.new is None and one.old is not None and named.is_symlink():
+            raise ToolFailure(
+                ToolErrorKind.FAILED,
+                f"{one.path} is a link to {root.name_of(one.path)}, and a patch removes or moves "
+                "files alone: name that file, or remove the link with a command",
             )
 
 
@@ -145,7 +159,8 @@ def _make_result(patched: PatchedFiles, written: Sequence[Written]) -> ToolRetur
         moved = f" (moved from {one.origin})" if one.origin else ""
         lines.append(f"{sign} {one.path}{moved}")
     lines += patched.remarks
-    lines += [f"[{one.path} is as it was]" for one in patched.files if one.old == one.new]
+    same = (one for one in patched.files if one.old is not None and one.old == one.new)
+    lines += [f"[{one.path} is as it was]" for one in same]
     lines += filter(None, (describe_syntax(one) for one in written if one.after != ABSENT))
     names = tuple(one.name for one in written)
     return ToolReturn(

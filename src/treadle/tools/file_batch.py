@@ -1,16 +1,17 @@
 """Replacing several files, all or none.
 
 All are written beside those that they replace, and made durable, before the first one is renamed.
-So what can fail has failed by then; if a rename does all the same, those before it are undone. A
-process that dies between two of them leaves each file old or new, as a whole; its call is
-uncertain then, as that of any tool that changes something.
+So what can fail has failed by then; if a rename does all the same, those before it are undone. What
+goes is removed last. A process that dies between two of them leaves each file old or new, as a
+whole, and one that is moved under one of its names at least; its call is uncertain then, as that of
+any tool that changes something.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, TypeAlias
 
 from treadle.core.tools import ToolErrorKind
@@ -74,22 +75,27 @@ def rewrite_all(root: Root, plan: Callable[[FileReader], Sequence[FileRewrite]])
 
     with turn, ExitStack() as held:
         changes = [one for one in plan(read) if one.old is not None or one.new is not None]
-        placed = {one.path: _locate(root, one, held) for one in changes if one.old is not None}
-        # Folders are made when nothing that is there stands in the way any more.
-        placed |= {one.path: _locate(root, one, held) for one in changes if one.old is None}
-        ordered = [placed[one.path] for one in changes if one.old != one.new]
-        origins = {one.change.path: one.before for one in ordered}
-        drafts: list[_Placed] = []
-        held.callback(_remove_drafts, drafts)
-        for one in ordered:
-            if one.change.new is not None:
-                drafts.append(one)
-                _write_draft(one, one.before or origins.get(one.change.origin))
-        for one in ordered:
-            with as_failure(one.change.path):
-                look_unchanged(one.place, one.name, one.change.path, one.change.old)
+        with _say_nothing_changed():
+            placed = {one.path: _locate(root, one, held) for one in changes if one.old is not None}
+            # Folders are made when nothing that is there stands in the way any more.
+            placed |= {one.path: _locate(root, one, held) for one in changes if one.old is None}
+            ordered = [placed[one.path] for one in changes if one.old != one.new]
+            _write_drafts(ordered, held)
+            for one in ordered:
+                with as_failure(one.change.path):
+                    look_unchanged(one.place, one.name, one.change.path, one.change.old)
         _replace_all(ordered)
         return [_describe(root, one) for one in ordered]
+
+
+@contextmanager
+def _say_nothing_changed() -> Iterator[None]:
+    """Add that to what refuses one file: it is so of the others, too."""
+    try:
+        yield
+    except ToolFailure as failure:
+        failure.message += "; no file was changed"
+        raise
 
 
 def _locate(root: Root, change: FileRewrite, held: ExitStack) -> _Placed:
@@ -99,6 +105,17 @@ def _locate(root: Root, change: FileRewrite, held: ExitStack) -> _Placed:
         place, name = held.enter_context(located)
         root.refuse_protected(place, name, change.path)
         return _Placed(change, place, name, stat_writable(place, name), make_draft_name())
+
+
+def _write_drafts(placed: Sequence[_Placed], held: ExitStack) -> None:
+    """Write all that is new beside what it replaces; what is left of that goes with `held`."""
+    origins = {one.change.path: one.before for one in placed}
+    drafts: list[_Placed] = []
+    held.callback(_remove_drafts, drafts)
+    for one in placed:
+        if one.change.new is not None:
+            drafts.append(one)
+            _write_draft(one, one.before or origins.get(one.change.origin))
 
 
 def _write_draft(one: _Placed, like: os.stat_result | None) -> None:
@@ -121,17 +138,26 @@ def _remove_drafts(drafts: Iterable[_Placed]) -> None:
 def _replace_all(placed: Sequence[_Placed]) -> None:
     done: list[_Placed] = []
     path = ""
+    written: set[tuple[int, int]] = set()
+    # What a file was moved to is durable before its origin goes: who dies between loses nothing.
+    steps = (
+        [one for one in placed if one.change.new is not None],
+        [one for one in placed if one.change.new is None],
+    )
     try:
-        for one in placed:
-            path = one.change.path
-            if one.change.new is None:
-                os.unlink(one.name, dir_fd=one.place)
-            else:
-                os.rename(one.draft, one.name, src_dir_fd=one.place, dst_dir_fd=one.place)
-            done.append(one)
-        for one in placed:
-            path = one.change.path
-            sync_folder(one.place)
+        for step in steps:
+            for one in step:
+                path = one.change.path
+                if one.change.new is not None:
+                    os.rename(one.draft, one.name, src_dir_fd=one.place, dst_dir_fd=one.place)
+                    written.add(_identify(one))
+                # On a disk that takes `a` and `A` for one name, the new file may have it.
+                elif _identify(one) not in written:
+                    os.unlink(one.name, dir_fd=one.place)
+                done.append(one)
+            for one in step:
+                path = one.change.path
+                sync_folder(one.place)
     except OSError as error:
         lost = [one.change.path for one in reversed(done) if not _undo(one)]
         why = f"{path}: {error.strerror or error}"
@@ -140,6 +166,11 @@ def _replace_all(placed: Sequence[_Placed]) -> None:
         else:
             why += "; all files are as they were"
         raise ToolFailure(ToolErrorKind.IO, why) from error
+
+
+def _identify(one: _Placed) -> tuple[int, int]:
+    found = os.stat(one.name, dir_fd=one.place, follow_symlinks=False)
+    return found.st_dev, found.st_ino
 
 
 def _undo(one: _Placed) -> bool:

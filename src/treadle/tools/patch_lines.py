@@ -29,6 +29,7 @@ _ALIKE: Final = str.maketrans(
         **dict.fromkeys("\u201c\u201d\u201e\u201f", '"'),
         **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a", " "),
         **dict.fromkeys("\u202f\u205f\u3000", " "),
+        "\ufeff": "",
     }
 )
 _LIKENESSES: Final[Sequence[Callable[[str], str]]] = (
@@ -81,7 +82,9 @@ def patch_content(content: bytes, chunks: Sequence[PatchChunk], path: str) -> Pa
     except UnicodeDecodeError:
         # Every byte is a character in it, so whatever the file is, nothing else changes.
         encoding, text = "latin-1", content.decode("latin-1")
-    raw = text.split("\n")
+    # Tools show a file without its mark, so no patch has it.
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    raw = text.removeprefix(mark).split("\n")
     is_ended = not raw[-1]
     if is_ended:
         raw.pop()
@@ -99,6 +102,7 @@ def patch_content(content: bytes, chunks: Sequence[PatchChunk], path: str) -> Pa
         at = start + size
     whole += raw[at:]
     changed = "\n".join(whole) + ("\n" if is_ended and whole else "")
+    changed = mark + changed.removeprefix(mark) if changed else changed
     if len(changed) > EDIT_SIZE_MAX:
         raise ToolFailure(ToolErrorKind.FAILED, f"{path} would become too large to edit")
     try:
