@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from processor_time import GROWTH_MAX, growth
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.tool_failure import ToolFailure
 from treadle.tools.edit_file import Edit, apply_edits
@@ -215,6 +216,17 @@ def test_a_file_with_crlf_is_edited_as_if_it_had_lf(
     except ToolFailure:
         found = b""
     assert found == expected.replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize("unit", [b"\n", b"\r\n", b"a", b"line\n"])
+def test_a_file_of_repetitions_is_searched_in_the_time_of_its_length(unit: bytes) -> None:
+    def search(size: int) -> None:
+        old = (unit * (size // 100 // len(unit))).decode() + "end"
+        with pytest.raises(ToolFailure):
+            apply_edits(unit * (size // len(unit)), [Edit(old, "x")], "f")
+
+    # Text and file grow together, so that who compares them at each place is dear.
+    assert growth(lambda: search(400_000), lambda: search(100_000)) <= GROWTH_MAX
 
 
 def is_utf8(data: bytes) -> bool:

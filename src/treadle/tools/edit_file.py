@@ -8,8 +8,8 @@ alone is found too (`white_space.py`), and one that is not there is explained (`
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
@@ -184,6 +184,19 @@ def _read_or_none(root: Root, path: str) -> bytes | None:
         return None
 
 
+def _find_all(data: bytes, wanted: bytes, step: int) -> Iterator[int]:
+    """Where it stands, each place `step` bytes behind the one before at least."""
+    at = data.find(wanted)
+    while at >= 0:
+        yield at
+        at = data.find(wanted, at + step)
+
+
+def _list_longer_ends(data: bytes) -> list[int]:
+    """The places of line ends of two bytes, in the data with one byte for each."""
+    return [place - count for count, place in enumerate(_find_all(data, b"\r\n", 2))]
+
+
 class _FileText:
     """The bytes of a file, and how text is written in it."""
 
@@ -200,31 +213,40 @@ class _FileText:
         except UnicodeDecodeError:
             # Every byte is a character in it, so whatever the file is, nothing else changes.
             self._encoding = "latin-1"
+        # A plain search in this takes no longer where all lines are the same, as a pattern would.
+        self._plain = data.replace(b"\r\n", b"\n")
+        self._longer = _list_longer_ends(data)
 
     def has(self, text: str) -> bool:
         """Whether the text occurs, whatever the line ends."""
         try:
-            return re.search(self._pattern(text), self._data) is not None
+            return self._encode(text) in self._plain
         except ToolFailure:  # it has characters that the file cannot have
             return False
 
     def replace(self, edit: Edit, place: str) -> Applied:
         """The bytes with the text replaced once, or everywhere if that is meant."""
-        pattern = self._pattern(edit.old_str)
+        old = self._encode(edit.old_str)
         if edit.replace_all:
-            count = sum(1 for _ in re.finditer(pattern, self._data))
+            starts = list(_find_all(self._plain, old, len(old)))
         else:
-            # Looking ahead finds overlapping places too: `aa` stands twice in `aaa`.
-            found = re.finditer(b"(?=%b)" % pattern, self._data)
-            starts = [one.start() for one in islice(found, PLACE_COUNT_MAX + 1)]
-            count = len(starts)
+            # `aa` stands twice in `aaa`.
+            starts = list(islice(_find_all(self._plain, old, 1), PLACE_COUNT_MAX + 1))
         new = self._encode(edit.new_str).replace(b"\n", self._line_end)
-        if not count:
+        if not starts:
             return self._replace_fitted(edit, place)
-        if count > 1 and not edit.replace_all:
+        if len(starts) > 1 and not edit.replace_all:
             raise self._ambiguous(starts, place)
-        self._check_size(len(self._data) + count * len(new))
-        return Applied(*re.subn(pattern, lambda _: new, self._data))
+        self._check_size(len(self._data) + len(starts) * len(new))
+        parts, at = list[bytes](), 0
+        for start in starts:
+            parts += self._data[at : self._find_offset(start)], new
+            at = self._find_offset(start + len(old))
+        return Applied(b"".join((*parts, self._data[at:])), len(starts))
+
+    def _find_offset(self, at: int) -> int:
+        """Where a place of `_plain` is in the file."""
+        return at + bisect_left(self._longer, at)
 
     def _replace_fitted(self, edit: Edit, place: str) -> Applied:
         """The text replaced where it stands but for its white space, if that is one place."""
@@ -260,7 +282,7 @@ class _FileText:
             raise ToolFailure(ToolErrorKind.FAILED, message)
 
     def _ambiguous(self, starts: Sequence[int], place: str) -> ToolFailure:
-        numbers = [self._data.count(b"\n", 0, start) + 1 for start in starts[:PLACE_COUNT_MAX]]
+        numbers = [self._plain.count(b"\n", 0, start) + 1 for start in starts[:PLACE_COUNT_MAX]]
         more = ", ..." if len(starts) > PLACE_COUNT_MAX else ""
         where = ", ".join(map(str, numbers)) + more
         message = f"{place} occurs more than once in {self._path} (lines {where})"
@@ -269,10 +291,6 @@ class _FileText:
             f"{message}: give more lines around it, or set {self._names.replace_all}",
             show_lines(self._data.decode(self._encoding).split("\n"), numbers),
         )
-
-    def _pattern(self, text: str) -> bytes:
-        lines = self._encode(text).split(b"\n")
-        return rb"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in lines)
 
     def _encode(self, text: str) -> bytes:
         try:
