@@ -119,6 +119,7 @@ def test_names_are_those_of_the_format(name: str, is_good: bool) -> None:
         (skill("a: &a [x, x]\nb: &b [*a, *a]\nname: x\ndescription: y"), "an alias"),
         (skill("name: &n x\ndescription: *n"), "an alias"),
         (skill("name: x\ndescription: y\nz: " + "{" * 8000), "nested too deep"),
+        (skill("name: x\ndescription: y\nz: " + "[" * 60 + "]" * 60), "nested too deep"),
         (skill("name: x\nx: " + "y" * FRONT_MATTER_SIZE_MAX), "more than 16384 characters"),
         (skill('name: x\ndescription: "\\e[31mred"'), "cannot be seen or steer"),
         (skill('name: x\ndescription: "\\a"'), "cannot be seen or steer"),
@@ -220,6 +221,8 @@ def test_arguments_that_do_not_fit_are_told() -> None:
         fill_arguments(parse_command(b"Fix $1", "fix"), "")
     with pytest.raises(ValueError, match="a quote is not closed"):
         fill_arguments(parse_command(b"Fix $1", "fix"), "it's")
+    with pytest.raises(ValueError, match=r"60000 times 100000 characters .* too long"):
+        fill_arguments(parse_command(b"$1" * 60_000, "fix"), "w" * 100_000)
 
 
 # ---- where they are ----------------------------------------------------------------------------

@@ -15,8 +15,11 @@ from msgspec import Struct
 
 FRONT_MATTER_SIZE_MAX: Final = 16 * 1024
 """Characters of the block."""
+DEPTH_MAX: Final = 50
+"""Brackets in one another; to parse more takes seconds, before anybody has trusted the file."""
 
 _FENCE: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_BRACKET: Final = re.compile(r"[\[\]{}]")
 _PLAIN_LINE: Final = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\"'{|>&*!#].*)$", re.MULTILINE)
 """A key with a text that nothing quotes."""
 
@@ -48,7 +51,18 @@ def parse_markdown_file(data: bytes) -> MarkdownFile:
     block = text[opening.end() : closing.start()]
     if len(block) > FRONT_MATTER_SIZE_MAX:
         raise ValueError(f"its front matter has more than {FRONT_MATTER_SIZE_MAX} characters")
+    if _is_deep(block):
+        raise ValueError("its front matter is nested too deep")
     return MarkdownFile(_parse_yaml(block), text[closing.end() :].strip())
+
+
+def _is_deep(block: str) -> bool:
+    depth = 0
+    for bracket in _BRACKET.finditer(block):
+        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
+        if depth > DEPTH_MAX:
+            return True
+    return False
 
 
 def _parse_yaml(block: str) -> Mapping[str, Any]:

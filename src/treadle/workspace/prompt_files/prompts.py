@@ -19,6 +19,9 @@ COMPATIBILITY_LENGTH_MAX: Final = 500
 HINT_LENGTH_MAX: Final = 80
 """Characters of a command's argument hint, and of a description that is the body's first line."""
 
+FILLED_LENGTH_MAX: Final = 16 * 1024 * 1024
+"""Characters of a command with its arguments put in: a few of its placeholders can be terabytes."""
+
 PromptKind: TypeAlias = Literal["skill", "command"]
 
 _COMMAND_NAME: Final = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*\Z")
@@ -131,9 +134,14 @@ def fill_arguments(prompt: Prompt, arguments: str) -> str:
     has them, empty where there is none. What was typed is put in once, and not looked at again.
 
     Raises:
-        ValueError: the body takes words, and none was given; or a quote is not closed.
+        ValueError: the body takes words, and none was given; a quote is not closed; or the result
+            would have more than `FILLED_LENGTH_MAX` characters.
     """
-    used = {found[1] for found in _PLACEHOLDER.finditer(prompt.body)}
+    places = [found[1] for found in _PLACEHOLDER.finditer(prompt.body)]
+    if len(prompt.body) + len(places) * len(arguments) > FILLED_LENGTH_MAX:
+        times = f"{len(places)} times {len(arguments)} characters"
+        raise ValueError(f"{times} are put into it, which makes it too long")
+    used = {*places}
     if "1" in used and not arguments:
         hint = prompt.argument_hint
         raise ValueError(f"it needs more words: /{prompt.name} {hint}")
