@@ -186,6 +186,14 @@ def test_the_newest_are_sent_where_a_request_does_not_take_all() -> None:
         False,
         *[True] * FREE_IMAGE_COUNT,
     ]
+    # A large one that goes leaves older ones no more room than it has itself.
+    mixed = (*seen[:3], *many, seen[3])
+    sent = select_attachments(asked(*mixed), SEES).messages
+    assert [bool(one.attachments) for one in sent[-FREE_IMAGE_COUNT:]] == [True] * FREE_IMAGE_COUNT
+    assert not any(one.attachments for one in sent[:-FREE_IMAGE_COUNT])
+    mixed = (*seen, *many[:FREE_IMAGE_COUNT])
+    sent = select_attachments(asked(*mixed), SEES).messages
+    assert [len(one.attachments) for one in sent] == [0] * len(seen) + [1] * FREE_IMAGE_COUNT
     heavy: list[Attachment] = []
     contents: dict[str, bytes] = {}
     for place in range(3):

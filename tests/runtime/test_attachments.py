@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+
 from media_samples import attachment, png
 from runtime.desk import Desk, Model
 from treadle import outputs
-from treadle.core.llm import ModelTraits
+from treadle.core.events import LlmEvent, ModelEvent
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 
 SHOT = attachment(png())
+BAD = attachment(png(4, 4), "bad.png")
+REFUSAL = LlmError(LlmErrorKind.BAD_REQUEST, "maker: Could not process image")
 
 
 class Seer(Model):
@@ -15,6 +20,22 @@ class Seer(Model):
 
     def traits(self, model: str) -> ModelTraits:
         return ModelTraits(sees_images=True)
+
+
+class Judge(Seer):
+    """A provider that refuses each request which shows one picture."""
+
+    def __init__(self, *replies: str, is_down: bool = False) -> None:
+        super().__init__(*replies)
+        self._is_down = is_down
+
+    async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
+        if self._is_down or BAD.blob.sha256 in request.contents:
+            self.requests.append(request)
+            yield LlmEvent.Error(REFUSAL)
+            return
+        async for event in super().stream(request):
+            yield event
 
 
 def told(desk: Desk) -> list[str]:
@@ -59,3 +80,37 @@ async def test_who_is_not_shown_it_and_what_is_gone_are_told_once(desk: Desk) ->
     await session.close()
     assert [one.contents for one in seer.requests] == [{}, {}]
     assert told(desk) == ["the model is not shown shot.png: its bytes are not on this machine"]
+
+
+async def test_what_its_provider_refuses_is_left_out_and_the_thread_goes_on(desk: Desk) -> None:
+    judge = Judge("a loom")
+    session = desk.new(judge)
+    session.keep(png())
+    session.keep(png(4, 4))
+    await session.turn("what is it?", (SHOT,))
+    assert (await session.turn("and this?", (BAD,))).answer == "a loom"
+    await session.turn("and now?")
+    desk.check(session)
+    await session.close()
+    shown = [sorted(one.contents) for one in judge.requests]
+    both = sorted((SHOT.blob.sha256, BAD.blob.sha256))
+    assert shown == [[SHOT.blob.sha256], both, [SHOT.blob.sha256], [SHOT.blob.sha256]]
+    assert judge.requests[3].messages[:3] == tuple(judge.requests[2].messages)
+    assert "Not shown, its provider refuses it: bad.png" in judge.requests[2].messages[2].content
+    why = "its provider refuses it: maker: Could not process image"
+    assert told(desk) == [f"the model is not shown bad.png: {why}"]
+    # The next process finds it again, by the same way.
+    session = desk.reopen(session.thread_id, Judge("still"))
+    assert (await session.turn("sure?")).answer == "still"
+    await session.close()
+
+
+async def test_what_is_refused_without_its_pictures_too_is_not_their_fault(desk: Desk) -> None:
+    judge = Judge("a loom", is_down=True)
+    session = desk.new(judge)
+    session.keep(png())
+    finished = await session.turn("what is it?", (SHOT,))
+    assert finished.error is not None
+    assert [len(one.contents) for one in judge.requests] == [1, 0]
+    assert told(desk) == []
+    await session.close()

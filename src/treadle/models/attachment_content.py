@@ -37,6 +37,7 @@ class _RequestRoom:
         self._traits = traits
         self._size = SIZE_MAX
         self._count = 0
+        self._has_large = False
 
     def refuse(self, attachment: Attachment) -> str:
         """Why there is no room for the next older one; empty if it is in."""
@@ -46,12 +47,14 @@ class _RequestRoom:
         if data is None:
             return GONE
         is_image = attachment.kind == "image"
-        is_large = max(attachment.width, attachment.height) > MANY_SIDE_MAX
-        count_max = FREE_IMAGE_COUNT if is_image and is_large else IMAGE_COUNT_MAX
+        # A newer one that is large, and goes, bounds the older ones too.
+        has_large = self._has_large or max(attachment.width, attachment.height) > MANY_SIDE_MAX
+        count_max = FREE_IMAGE_COUNT if has_large else IMAGE_COUNT_MAX
         if len(data) > self._size or (is_image and self._count >= count_max):
             return TOO_MANY
         self._size -= len(data)
         self._count += is_image
+        self._has_large = has_large
         return ""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from msgspec.structs import replace
 
+from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits, explain_blindness
-from treadle.core.messages import Attachment, BlobRef
+from treadle.core.messages import Attachment, BlobRef, Message, describe_left_out
 from treadle.errors import MissingBlobError, StoreError
 
 SIZE_MAX: Final = 64 * 1024 * 1024
@@ -16,6 +17,7 @@ SIZE_MAX: Final = 64 * 1024 * 1024
 
 
 _GONE: Final = "its bytes are not on this machine"
+_REFUSED: Final = "its provider refuses it"
 
 
 class AttachmentContents:
@@ -31,6 +33,8 @@ class AttachmentContents:
         self._tell = tell
         self._known: dict[str, bytes] = {}
         self._told: set[tuple[str, str]] = set()
+        self._taken: set[str] = set()
+        self._refused: set[str] = set()
 
     def add_to(self, request: LlmRequest, traits: ModelTraits) -> LlmRequest:
         """The request with the bytes of its attachments; of the newest, if they are too many.
@@ -42,6 +46,8 @@ class AttachmentContents:
             request: what is asked.
             traits: of the model.
         """
+        if self._refused:
+            request = _leave_out(request, self._refused)
         found: dict[str, bytes] = {}
         room = SIZE_MAX
         for message in reversed(request.messages):
@@ -60,6 +66,37 @@ class AttachmentContents:
         self._known = found
         return replace(request, contents=found) if found else request
 
+    def leave_out_new(self, sent: LlmRequest) -> LlmRequest | None:
+        """The request without what no answer was given to so far; `None` if that is nothing.
+
+        What a provider takes for damaged, or a document of too many pages, is known to nobody
+        before it refuses the request; and it would refuse each later one of the thread.
+
+        Args:
+            sent: what was refused, with its bytes.
+        """
+        new = sent.contents.keys() - self._taken
+        return _leave_out(sent, new) if new else None
+
+    def note_answer(
+        self, sent: LlmRequest, refused: LlmRequest | None = None, why: str = ""
+    ) -> None:
+        """Remember that a provider has taken what a request shows.
+
+        Args:
+            sent: what it has answered.
+            refused: the same with more, which it has refused before; that is not sent again.
+            why: the provider's words for it.
+        """
+        self._taken |= sent.contents.keys()
+        if refused is None:
+            return
+        self._refused |= refused.contents.keys() - sent.contents.keys()
+        for message in refused.messages:
+            for attachment in message.attachments:
+                if attachment.blob.sha256 in self._refused:
+                    self._tell_once(attachment, f"{_REFUSED}: {why}")
+
     def _tell_once(self, attachment: Attachment, why: str) -> None:
         key = attachment.blob.sha256, why
         if why and key not in self._told:
@@ -71,3 +108,19 @@ class AttachmentContents:
             return self._read(ref)
         except (MissingBlobError, StoreError):
             return None
+
+
+def _leave_out(request: LlmRequest, lost: Collection[str]) -> LlmRequest:
+    """The request with a line in place of each attachment of these digests."""
+    contents = {digest: data for digest, data in request.contents.items() if digest not in lost}
+    messages = Conversation(_leave_out_of(message, lost) for message in request.messages)
+    return replace(request, messages=messages, contents=contents)
+
+
+def _leave_out_of(message: Message, lost: Collection[str]) -> Message:
+    gone = [one for one in message.attachments if one.blob.sha256 in lost]
+    if not gone:
+        return message
+    content = "\n".join(filter(None, (message.content, describe_left_out(gone, _REFUSED))))
+    kept = tuple(one for one in message.attachments if one not in gone)
+    return replace(message, content=content, attachments=kept)

@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -71,14 +71,15 @@ class StoredOutput(Struct, frozen=True):
 
 
 _ContentDelta = LlmEvent.TextDelta | LlmEvent.ThinkingDelta
-_Delta = _ContentDelta | LlmEvent.ToolCallDelta
+Delta: TypeAlias = _ContentDelta | LlmEvent.ToolCallDelta
+"""What arrives of an answer before its end."""
 
 
 async def call_model(
     provider: Provider,
     request: LlmRequest,
     silence_s_max: float,
-    on_delta: Callable[[_Delta], None],
+    on_delta: Callable[[Delta], None],
 ) -> LlmEvent.Completed | LlmEvent.Error:
     """Stream one response to its end. Whatever goes wrong is an `Error` event.
 
@@ -121,7 +122,7 @@ async def call_model(
     )
 
 
-def _slice_delta(event: _Delta) -> Iterator[_Delta]:
+def _slice_delta(event: Delta) -> Iterator[Delta]:
     """A delta as several, if it is long."""
     if not isinstance(event, _ContentDelta) or len(event.content) <= SLICE_SIZE:
         yield event

@@ -39,6 +39,7 @@ from treadle.errors import StoreError
 from treadle.runtime.attachment_contents import AttachmentContents
 from treadle.runtime.background_calls import BackgroundCalls
 from treadle.runtime.calls import (
+    Delta,
     StoredOutput,
     call_model,
     find_call_limit,
@@ -120,10 +121,8 @@ class Performer:
         """Send a request; the answer, or why there is none."""
         self.take_partial_text()
         self._stream_redactor.begin(self._journal.fold.version)
-        limit_s = self._config.llm_timeout_s
-        request = self._add_contents(request)
         try:
-            event = await call_model(self.provider, request, limit_s, self._on_delta)
+            event = await self._send(request, self._on_delta)
         finally:
             self._stream_redactor.end()
         self.take_partial_text()
@@ -145,11 +144,27 @@ class Performer:
             scopes=scopes if any(scope is not None for scope in scopes) else (),
         )
 
-    def _add_contents(self, request: LlmRequest) -> LlmRequest:
-        """The request with the bytes of what its messages show, if they show anything."""
+    async def _send(
+        self, request: LlmRequest, on_delta: Callable[[Delta], None]
+    ) -> LlmEvent.Completed | LlmEvent.Error:
+        """Send it with the bytes of what its messages show; without what its provider refuses."""
+        limit_s = self._config.llm_timeout_s
         if not any(message.attachments for message in request.messages):
-            return request
-        return self._contents.add_to(request, self.provider.traits(request.model))
+            return await call_model(self.provider, request, limit_s, on_delta)
+        full = self._contents.add_to(request, self.provider.traits(request.model))
+        event = await call_model(self.provider, full, limit_s, on_delta)
+        if isinstance(event, LlmEvent.Completed):
+            self._contents.note_answer(full)
+            return event
+        is_refused = event.error.kind is LlmErrorKind.BAD_REQUEST
+        if not is_refused or (less := self._contents.leave_out_new(full)) is None:
+            return event
+        again = await call_model(self.provider, less, limit_s, on_delta)
+        if isinstance(again, LlmEvent.Completed):
+            self._contents.note_answer(less, full, event.error.message)
+            return again
+        # One that is refused all the same was not refused for what it shows.
+        return event if again.error.kind is LlmErrorKind.BAD_REQUEST else again
 
     def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
         calls, machine = response.tool_calls, self._journal.machine
@@ -162,9 +177,7 @@ class Performer:
             return ""
         return self._find_form_fault(response.message.content)
 
-    def _on_delta(
-        self, event: LlmEvent.TextDelta | LlmEvent.ThinkingDelta | LlmEvent.ToolCallDelta
-    ) -> None:
+    def _on_delta(self, event: Delta) -> None:
         self._journal.machine.handle_event(event)
         if isinstance(event, LlmEvent.TextDelta):
             self._partial_text.write(event.content)
@@ -174,9 +187,7 @@ class Performer:
 
     async def summarize(self, action: Summarize) -> DurableEvent:
         """Have the model write a summary; what it used counts, whether it is of use or not."""
-        limit_s = self._config.llm_timeout_s
-        request = self._add_contents(action.request)
-        event = await call_model(self.provider, request, limit_s, lambda _: None)
+        event = await self._send(action.request, lambda _: None)
         at = self._journal.now()
         if isinstance(event, LlmEvent.Error):
             return CompactionFailed(event.error, at)
