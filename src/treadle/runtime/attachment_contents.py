@@ -15,7 +15,6 @@ from treadle.errors import MissingBlobError, StoreError
 SIZE_MAX: Final = 64 * 1024 * 1024
 """Bytes that are read for one request; no provider takes as many."""
 
-
 _GONE: Final = "its bytes are not on this machine"
 _REFUSED: Final = "its provider refuses it"
 
