@@ -106,3 +106,27 @@ def test_where_nothing_can_hold_commands_that_is_told() -> None:
         sandbox = Sandbox(Policy(may_ask=may_ask), Path.cwd(), backends=())
         observer = SituationObserver(str(Path.cwd()), sandbox, False, True)
         assert observer.observe_mode("auto").commands == told
+
+
+def test_a_task_that_is_resumed_in_another_mode_hears_of_it(
+    treadle: Run, script: Callable[[str], str], repository: Path
+) -> None:
+    """Nobody answers the request that leaves in plan mode; the one of the next process does."""
+    model = script(
+        '[[replies]]\nerror = { kind = "overloaded", message = "busy", retry_after_s = 9999 }\n'
+        '[[replies]]\ntext = "So it is, and it is done."\n'
+    )
+    done = treadle("run", "do it", "-m", model, "--approval-mode", "plan")
+    assert done.returncode != 0
+    thread = newest_thread(treadle)
+    assert "task_informed" not in {one["type"] for one in events_of(repository, thread)}
+    done = treadle("resume", thread, "-m", model, "--approval-mode", "auto")
+    assert done.returncode in (0, 75), done.stderr
+    (told,) = [one for one in events_of(repository, thread) if one["type"] == "task_informed"]
+    assert told["text"].splitlines()[0] == SITUATION_HEAD.strip()
+    assert "- Mode: auto. Files are changed and commands run unasked." in told["text"]
+    shown = treadle("show", thread)
+    assert "note:\n[Since it was last told, this has changed]" in shown.stdout
+    assert "- Mode: auto." in treadle("export", thread, "--format", "markdown").stdout
+    assert treadle("verify", thread).returncode == 0
+    assert treadle("replay", thread).returncode == 0

@@ -52,6 +52,7 @@ from treadle.core.task.events import (
     StateCompleted,
     StateFailed,
     TaskGiven,
+    TaskInformed,
     TaskResumed,
     TimeRanOut,
     TraceLine,
@@ -356,6 +357,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
     StateFailed("Gate", Usage(3, 4), at(4)),
     TimeRanOut(at(5)),
     TaskResumed(at(6)),
+    TaskInformed("[Since it was last told, this has changed]\n- Mode: auto.", at(6)),
 )
 """One of each kind that a record can hold, some twice; failures of models stand in `FAILURES`."""
 

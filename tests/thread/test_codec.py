@@ -64,7 +64,8 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         *("privacy_set", "recovered", "renamed", "restored", "results_masked"),
         *("retry_timeout_fired", "revoked"),
         *("rewound", "scrubbed", "shared", "state_completed", "state_failed", "steered", "tagged"),
-        *("taken_over", "task_ended", "task_given", "task_resumed", "thread_created"),
+        *("taken_over", "task_ended", "task_given", "task_informed", "task_resumed"),
+        "thread_created",
         *("time_ran_out", "tool_completed", "tool_started", "tool_uncertain", "trashed"),
         "user_input",
     ], "a new tag goes into this list, in alphabetical order; none ever leaves it"

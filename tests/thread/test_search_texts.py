@@ -12,6 +12,7 @@ from thread.journals import ENTRY_KINDS, EVERY_ENTRY, NO_SAMPLE
 from treadle.core.events import LlmEvent, PostToolsHookCompleted, UserInput
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.core.messages import BlobRef, Message
+from treadle.core.task.events import TaskInformed
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import (
@@ -61,8 +62,9 @@ FREE_TEXT = {
 }
 """Fields in which a person may look for something."""
 
-NOT_SEARCHED = {(FilesSaved, "commit"), (UserInput, "name")}
-"""The commits of saved files are under references of our own: nobody has seen them."""
+NOT_SEARCHED = {(FilesSaved, "commit"), (UserInput, "name"), (TaskInformed, "text")}
+"""The commits of saved files are under references of our own: nobody has seen them. News of the
+situation are no words of anybody, behind a message or by themselves."""
 
 
 def free_texts(entry: Entry, value: Any, key: str = "") -> list[str]:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 
 from treadle.config.approval_modes import APPROVAL_MODES
 from treadle.core.conversation import Compaction, Conversation, View
+from treadle.core.llm import LlmRequest
 from treadle.core.messages import Message, ToolCall
+from treadle.models.recording.file import leave_out_situation
 from treadle.thread.situation import (
     NAME_COUNT_MAX,
     NAME_LENGTH_MAX,
@@ -21,6 +23,8 @@ from treadle.thread.situation import (
     NetworkAccess,
     PersonPresence,
     append_news,
+    describe_news,
+    strip_news,
 )
 from treadle.thread.typed_words import COMMANDS_HEAD, MENTIONS_HEAD, SITUATION_HEAD, strip_additions
 
@@ -148,3 +152,17 @@ def test_only_the_end_of_a_persons_message_counts_as_news() -> None:
     lines = BEGUN.changing_lines
     asked = Message.user(f"look{COMMANDS_HEAD}\n$ make\nbuilt")
     assert append_news(lines, PROMPT, Conversation(said), asked) is asked
+
+
+def test_a_note_that_is_nothing_but_news_counts_and_nothing_of_it_is_left_elsewhere() -> None:
+    now = replace(BEGUN, mode="auto", branch="loom")
+    text = describe_news(now.changing_lines, PROMPT, Conversation())
+    assert text.split("\n")[1:] == [now.changing_lines[1], "- Branch: loom"]
+    seen = Conversation([Message.user("go"), Message.note(text)])
+    assert describe_news(now.changing_lines, PROMPT, seen) == ""
+    assert describe_news(BEGUN.changing_lines, PROMPT, seen).count("\n") == 2
+    assert strip_news(seen[1]) == Message.note("")
+    request = LlmRequest("m", seen)
+    kept = leave_out_situation(request)
+    assert [*kept.messages] == [Message.user("go")]
+    assert leave_out_situation(replace(request, messages=kept.messages)) == kept

@@ -14,6 +14,7 @@ from treadle.core.task.events import (
     StateCompleted,
     StateFailed,
     TaskGiven,
+    TaskInformed,
     TaskResumed,
     TimeRanOut,
 )
@@ -203,6 +204,7 @@ DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
         StateCompleted: lambda entry, _: RecordText(f"{entry.state}: {entry.event}"),
         StateFailed: lambda entry, _: RecordText(f"{entry.state}: failed"),
         TimeRanOut: lambda _, __: RecordText("the time limit has passed"),
+        TaskInformed: lambda entry, _: RecordText("the model is told what has changed", entry.text),
         facts.TaskEnded: lambda entry, _: RecordText(
             f"the task has ended: {entry.state}", entry.error
         ),

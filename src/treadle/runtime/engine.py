@@ -25,6 +25,7 @@ from treadle.errors import (
 )
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
+from treadle.runtime.conversation_rules import ObserveSituation
 from treadle.runtime.driver import Driver
 from treadle.runtime.handlers import Handler
 from treadle.runtime.inbox import Inbox
@@ -39,12 +40,14 @@ class TaskOptions(Struct, frozen=True):
 
     `handlers` are those of the states of a custom graph, by name. `form` is what the final answer
     must look like; without it, what the thread says. `is_new`: this process gave the task;
-    otherwise it goes on with what another left.
+    otherwise it goes on with what another left. `situation` says where and how the agent works:
+    what is another fact than it was told, it is told before its next request.
     """
 
     handlers: Mapping[str, Handler] = {}
     form: AnswerForm[Any] | None = None
     is_new: bool = False
+    situation: ObserveSituation | None = None
 
 
 class AgentEngine:
@@ -83,7 +86,9 @@ class AgentEngine:
         form = task.form
         self._form = AnswerForm.of_schema(schema) if form is None and schema is not None else form
         find_fault = None if self._form is None else self._form.find_fault
-        self._rules = TaskRules(self._journal, inbox, task.handlers, is_new=task.is_new)
+        self._rules = TaskRules(
+            self._journal, inbox, task.handlers, task.situation, is_new=task.is_new
+        )
         parts = make_parts(self._journal, self._rules, inbox, provider, tools, options, find_fault)
         self._sub_agents = parts.sub_agents
         self.driver = Driver(parts, config, options.live)

@@ -12,12 +12,13 @@ from treadle.core.actions import AgentAction, RunState, SendLlmRequest, Summariz
 from treadle.core.budget import TokenBudget
 from treadle.core.events import ApprovalDecided, LlmEvent
 from treadle.core.llm import LlmErrorKind
-from treadle.core.task.events import StateFailed, TaskGiven, TaskResumed, TimeRanOut
+from treadle.core.task.events import StateFailed, TaskGiven, TaskInformed, TaskResumed, TimeRanOut
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import State
 from treadle.errors import AgentError, InvalidTransition, OwnershipViolation
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
+from treadle.runtime.conversation_rules import ObserveSituation
 from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
 from treadle.runtime.inbox import Inbox, StopRequest
 from treadle.runtime.ports import Provider, Tools
@@ -26,6 +27,7 @@ from treadle.runtime.turn_timer import shift_time
 from treadle.thread.codec import Event
 from treadle.thread.facts import TaskEnded
 from treadle.thread.record import replace_surrogates
+from treadle.thread.situation import describe_news
 
 
 class TaskRules:
@@ -36,6 +38,8 @@ class TaskRules:
         inbox: where it arrives what is wrong with a handler.
         handlers: of the states of a custom graph, by name.
         is_new: whether this process gave the task.
+        situation: what is another fact in this than the model was told, it is told before a
+            request; without it nothing is.
     """
 
     def __init__(
@@ -43,12 +47,15 @@ class TaskRules:
         journal: ThreadJournal,
         inbox: Inbox,
         handlers: Mapping[str, Handler],
+        situation: ObserveSituation | None = None,
         *,
         is_new: bool,
     ) -> None:
         self._journal = journal
         self._inbox = inbox
         self._handlers = handlers
+        self._situation = situation
+        self._informed_step = 0
         self.is_new = is_new
         self._failure: LlmErrorKind | None = None
         self._broken: AgentError | None = None
@@ -101,8 +108,19 @@ class TaskRules:
         return None
 
     def next_input(self, *, steering: bool = False) -> Event | None:
-        """A task is given once; nobody says more."""
-        return None
+        """A task is given once; nobody says more, but before a request it is told what is news.
+
+        Once a step, whatever becomes of the words when they are recorded: the request that is due
+        then is asked for anew, and this is asked again.
+        """
+        memory = self._memory
+        if not steering or self._situation is None or self._informed_step == memory.step:
+            return None
+        self._informed_step = memory.step
+        now = self._situation(self._machine.config).changing_lines
+        lines = map(self._journal.redact or str, now)
+        news = describe_news(lines, memory.system_prompt, memory.messages_in_view())
+        return TaskInformed(news, self._journal.now()) if news else None
 
     def make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
         """A task that a person stops stays where it is; one whose time is over ends."""

@@ -20,6 +20,7 @@ from treadle.core.task.events import (
     StateCompleted,
     StateFailed,
     TaskGiven,
+    TaskInformed,
     TaskResumed,
     TimeRanOut,
 )
@@ -289,6 +290,7 @@ TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = Ma
         StateFailed: _list_no_texts,
         TimeRanOut: _list_no_texts,
         TaskResumed: _list_no_texts,
+        TaskInformed: _list_no_texts,
     }
 )
 """Of every entry. Not the same for all threads: system prompts, tools, variables are left out."""

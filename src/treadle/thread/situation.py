@@ -3,7 +3,8 @@
 The facts stand in lines at the end of the system prompt, which is recorded and stays as it is. What
 is another one later is told behind the next message of the person, in a line that begins as the one
 there does. So what a model knows can be read off what it is shown: nothing else is kept, a resumed
-thread, a fork and one that went back know it, and what a compaction has left out is told again.
+thread, a fork and one that went back know it, and what a compaction has left out is told again. In
+a task, where nobody says more, it is a note by itself before a request.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _HEAD: Final = (
     "person:"
 )
 _MARK: Final = "- "
+_NOTE_HEAD: Final = SITUATION_HEAD.lstrip()
 _MODES: Final = {
     "plan": (
         'plan. Look, and propose: a call that would change something is answered with "not in '
@@ -145,11 +147,24 @@ def append_news(
         seen: the messages that the model is shown. Costs time in proportion to them.
         message: what is said next.
     """
-    told = _find_told_lines(system_prompt, seen)
-    news = [line for line in lines if told.get(_label_of(line)) != line]
+    news = _list_untold(lines, system_prompt, seen)
     if not news:
         return message
     return replace(message, content="\n".join((message.content + SITUATION_HEAD, *news)))
+
+
+def describe_news(lines: Iterable[str], system_prompt: str, seen: Sequence[Message]) -> str:
+    """The facts that are others than the model was told, as a note; empty if there are none.
+
+    The arguments are those of `append_news`.
+    """
+    news = _list_untold(lines, system_prompt, seen)
+    return "\n".join((_NOTE_HEAD, *news)) if news else ""
+
+
+def _list_untold(lines: Iterable[str], system_prompt: str, seen: Sequence[Message]) -> list[str]:
+    told = _find_told_lines(system_prompt, seen)
+    return [line for line in lines if told.get(_label_of(line)) != line]
 
 
 def strip_situation(system_prompt: str) -> str:
@@ -159,11 +174,11 @@ def strip_situation(system_prompt: str) -> str:
 
 
 def strip_news(message: Message) -> Message:
-    """A message without the facts behind it."""
+    """A message without the facts behind it; of a note that is nothing else, nothing is left."""
     news = _list_news(message)
     if not news:
         return message
-    return replace(message, content=message.content.rpartition(SITUATION_HEAD)[0])
+    return replace(message, content=_find_news_text(message).rpartition(SITUATION_HEAD)[0])
 
 
 def _find_told_lines(system_prompt: str, seen: Sequence[Message]) -> dict[str, str]:
@@ -179,10 +194,19 @@ def _find_told_lines(system_prompt: str, seen: Sequence[Message]) -> dict[str, s
 
 def _list_news(message: Message) -> list[str]:
     """The facts behind a message; those that stand in a file or an output in it are none."""
-    if not is_by_person(message) or SITUATION_HEAD not in message.content:
+    text = _find_news_text(message)
+    if SITUATION_HEAD not in text:
         return []
-    lines = message.content.rpartition(SITUATION_HEAD)[2].split("\n")[1:]
+    lines = text.rpartition(SITUATION_HEAD)[2].split("\n")[1:]
     return lines if all(line.startswith(_MARK) for line in lines) else []
+
+
+def _find_news_text(message: Message) -> str:
+    """In what news may stand, under their head: a person's words, or a note that begins so."""
+    if is_by_person(message):
+        return message.content
+    is_note = message.role == "user" and message.content.startswith(f"{_NOTE_HEAD}\n")
+    return f"\n\n{message.content}" if is_note else ""
 
 
 def _label_of(line: str) -> str:

@@ -42,6 +42,7 @@ from treadle.core.task.events import (
     StateCompleted,
     StateFailed,
     TaskGiven,
+    TaskInformed,
     TaskResumed,
     TimeRanOut,
 )
@@ -166,6 +167,7 @@ def _anything(random: Random, when: str) -> list[Any]:
         PostToolsHookCompleted(True, at=when),
         RetryTimeoutFired(when),
         TaskResumed(when),
+        TaskInformed("it is told", when),
         TimeRanOut(when) if random.random() < 0.1 else TaskResumed(""),
         CancelRequested(at=when),
         UserInput(Message.user("hello")),

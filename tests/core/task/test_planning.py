@@ -32,8 +32,9 @@ from treadle.core.budget import CHARACTERS_PER_TOKEN, TokenBudget
 from treadle.core.conversation import SUMMARY_HEAD
 from treadle.core.events import PostToolsHookCompleted, RetryTimeoutFired
 from treadle.core.llm import LlmErrorKind, Usage
+from treadle.core.messages import Message
 from treadle.core.retry import RETRYABLE
-from treadle.core.task.events import TaskResumed, TimeRanOut
+from treadle.core.task.events import TaskInformed, TaskResumed, TimeRanOut
 from treadle.core.task.machine import TaskMachine
 
 # ---- before the request ------------------------------------------------------------------------
@@ -225,6 +226,24 @@ def test_a_task_that_no_model_answers_goes_on_when_it_is_resumed() -> None:
         assert (machine.suspension_error, machine.is_at_rest) == (None, False)
     does(machine, says(ANSWER))
     assert machine.state_name == "Done"
+
+
+def test_what_the_model_is_told_before_a_request_goes_with_it_and_waits_for_none() -> None:
+    machine = agent()
+    first = machine.obligations()
+    assert isinstance(first, SendLlmRequest)
+    due = machine.handle_event(TaskInformed("[it is another day]", at(3)))
+    assert isinstance(due, SendLlmRequest)
+    note = Message.note("[it is another day]")
+    assert [*due.request.messages] == [*first.request.messages, note]
+    does(machine, broken())
+    before = machine.memory
+    assert machine.handle_event(TaskInformed("[too late]")) == WAIT
+    assert machine.memory == before
+    does(machine, RetryTimeoutFired(), asks())
+    assert machine.state_name == "Acting"
+    machine.handle_event(TaskInformed("[between a call and its result]"))
+    assert machine.memory.transcript[-1].tool_calls
 
 
 def test_a_provider_that_asks_for_more_patience_than_anybody_has_does_not_end_the_task() -> None:

@@ -160,7 +160,7 @@ def begin_task(
         parts.tools,
         configured.config,
         options,
-        TaskOptions(is_new=True),
+        TaskOptions(is_new=True, situation=parts.situation.observe),
     )
 
 
@@ -191,7 +191,8 @@ def reopen_task(setup: Setup, on_output: OnOutput) -> AgentEngine:
     writer = setup.store.open(header.thread)
     try:
         options = parts.make_options(writer.thread_id, setup.host.people, on_output)
-        return AgentEngine(writer, parts.provider, parts.tools, parts.config, options)
+        task = TaskOptions(situation=parts.situation.observe)
+        return AgentEngine(writer, parts.provider, parts.tools, parts.config, options, task)
     except BaseException:
         writer.close()
         raise

@@ -159,7 +159,11 @@ def _make_sub_agent(parts: SubAgentParts, kind: SubAgentKind) -> SubAgent:
             tools,
             replace(machine.config, approval=policy),
             options,
-            TaskOptions(is_new=is_new),
+            TaskOptions(
+                is_new=is_new,
+                # What only reads does so in every mode, and was told so.
+                situation=None if kind.only_reads else parts.situation,
+            ),
         )
 
     def follow(child: ChildEngine, config: AgentConfig) -> None:

@@ -156,5 +156,14 @@ class TaskResumed(_TaskEvent, frozen=True, tag="task_resumed"):
     at: str = ""
 
 
-TaskEvent: TypeAlias = TaskGiven | StateCompleted | StateFailed | TimeRanOut | TaskResumed
+class TaskInformed(_TaskEvent, frozen=True, tag="task_informed"):
+    """Before a request leaves, its model is told what is another fact now than it was told."""
+
+    text: str
+    at: str = ""
+
+
+TaskEvent: TypeAlias = (
+    TaskGiven | StateCompleted | StateFailed | TimeRanOut | TaskResumed | TaskInformed
+)
 TASK_EVENTS: Final[tuple[type[TaskEvent], ...]] = TaskEvent.__args__

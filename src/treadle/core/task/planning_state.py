@@ -21,7 +21,7 @@ from treadle.core.llm import LlmErrorKind
 from treadle.core.messages import Message, ToolCall
 from treadle.core.retry import RETRYABLE, is_retryable, retry_delay_s
 from treadle.core.task.calls import append_missing_results
-from treadle.core.task.events import TaskResumed, TimeRanOut
+from treadle.core.task.events import TaskInformed, TaskResumed, TimeRanOut
 from treadle.core.task.handler import (
     Handler,
     HandlerContext,
@@ -75,6 +75,9 @@ def handle_event(memory: AgentMemory, event: Any, context: HandlerContext) -> St
         if (stopped := stop_over_budget(memory, _STATE)) is not None:
             return replace(stopped, failed_request=None), Event.FATAL_ERROR
         memory = replace(memory, failed_request=None)
+        return memory, make_obligation(memory, context)
+    if isinstance(event, TaskInformed) and not is_waiting:
+        memory = memory.tell(event.text)
         return memory, make_obligation(memory, context)
     if isinstance(event, LlmEvent.Error) and not is_waiting:
         return _handle_llm_error(memory, event, context)

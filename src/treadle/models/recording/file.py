@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from treadle.core.conversation import Conversation
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, Reasoning
-from treadle.core.messages import Message
+from treadle.core.messages import NOTE, Message
 from treadle.core.tools import ToolDefinition
 from treadle.errors import UsageError
 from treadle.thread.record import replace_surrogates
@@ -146,7 +146,8 @@ def leave_out_situation(request: LlmRequest) -> LlmRequest:
     """
     messages = [strip_news(message) for message in request.messages]
     if any(one is not other for one, other in zip(messages, request.messages, strict=True)):
-        request = replace(request, messages=Conversation(messages))
+        kept = (one for one in messages if one.name != NOTE or one.content)
+        request = replace(request, messages=Conversation(kept))
     return replace(request, system=strip_situation(request.system))
 
 
