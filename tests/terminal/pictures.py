@@ -10,13 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 import pyte
+from wcwidth import wcwidth
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS)]
@@ -174,7 +175,7 @@ def svg(screen: Screen) -> str:
             f' viewBox="0 0 {width} {height}">',
             f'<rect width="{width}" height="{height}" rx="8" fill="{GROUND}"/>',
             '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"'
-            ' font-size="14" xml:space="preserve">',
+            ' font-size="14">',
             *rows,
             *([cursor] if screen.is_cursor_visible else []),
             "</g>",
@@ -185,7 +186,11 @@ def svg(screen: Screen) -> str:
 
 
 def _row(screen: Screen, number: int, top: int) -> Iterator[str]:
-    """Pieces of the same look, each as wide as its columns whatever the font."""
+    """Words of the same look, each as wide as its columns whatever the font.
+
+    No piece begins or ends with a blank, or has two in a row: browsers keep none of these, or not
+    all of them, whatever an element around says.
+    """
     cells = [(column, screen.style_at(number, column)) for column in range(screen.columns)]
     for look, group in groupby(cells, key=lambda cell: _look(cell[1])):
         pieces = list(group)
@@ -193,12 +198,25 @@ def _row(screen: Screen, number: int, top: int) -> Iterator[str]:
         column, length = pieces[0][0], len(pieces)
         if ground != GROUND:
             yield _box(column, top, length, ground)
-        text = "".join(char.data for _, char in pieces)
-        if text.strip():
+        for first, words in _split_words([char.data for _, char in pieces]):
+            size = sum(map(wcwidth, words))
             yield (
-                f'<text x="{MARGIN + column * COLUMN:g}" y="{top + 13}" fill="{colour}"'
-                f'{weight} textLength="{length * COLUMN:g}">{escape(text)}</text>'
+                f'<text x="{MARGIN + (column + first) * COLUMN:g}" y="{top + 13}" fill="{colour}"'
+                f'{weight} textLength="{size * COLUMN:g}">{escape(words)}</text>'
             )
+
+
+def _split_words(cells: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """What stands between two blanks or more, with its first cell; a wide letter has two cells."""
+    text, at = "", 0
+    for number, cell in enumerate([*cells, " ", " "]):
+        if cell == " " and text.endswith(" "):
+            if text.strip():
+                yield at, text.strip()
+            text = ""
+        elif text or cell.strip():
+            at = at if text else number
+            text += cell
 
 
 def _look(char: pyte.screens.Char) -> tuple[str, str, str]:

@@ -13,11 +13,13 @@ from treadle.errors import NotConfiguredError
 
 
 @click.command("demo")
-def command() -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Show every record of the journal at the end.")
+def command(verbose: bool) -> None:
     """See the main job: a bug fixed, a kill -9 in the middle survived, a commit made. No keys.
 
     \b
     treadle demo        no key and no network needed; it works in a folder of its own
+    treadle demo -v     with the table of all that was recorded
 
     Works in a temporary folder and leaves it there for you to look at.
     """  # noqa: D301  click reads the backspace
@@ -29,4 +31,4 @@ def command() -> None:
         raise NotConfiguredError(f"the demo needs git: {helper_programs.why_missing('git')}")
     demo = Path(tempfile.mkdtemp(prefix="treadle-demo-"))
     with as_file(files("treadle.cli") / "demo") as source:
-        Demonstration(demo, source).run()
+        Demonstration(demo, source, is_verbose=verbose).run()

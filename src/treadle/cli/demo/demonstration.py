@@ -24,6 +24,9 @@ Treadle demo. The model is scripted: it says what treadle/cli/demo/script.toml t
 Everything else is real: the repository, the tools, the processes, the kill, the commit.
 """
 
+_SHORT_ID_LENGTH: Final = 10
+"""There is one thread in the demo's home, so a beginning of its id is enough."""
+
 _POLL_S: Final = 0.05
 _KILL_DELAY_S: Final = 0.6
 _DEADLINE_POLLS: Final = 600
@@ -35,9 +38,11 @@ class Demonstration:
     Args:
         root: an empty folder.
         source: the project with the bug, and the model's script.
+        is_verbose: whether every record of the journal is shown at the end.
     """
 
-    def __init__(self, root: Path, source: Path) -> None:
+    def __init__(self, root: Path, source: Path, *, is_verbose: bool) -> None:
+        self._is_verbose = is_verbose
         self._repository = root / "median"
         self._home = root / "home"
         self._script = root / "script.toml"
@@ -112,22 +117,27 @@ class Demonstration:
         replay = self._run_treadle("replay", thread_id)
         click.echo("$ treadle replay ...        (fold the journal again from nothing)")
         lines = replay.splitlines()
-        for line in lines[:-1]:
+        for line in lines[:-1] if self._is_verbose else ():
             click.echo("  " + line)
         click.echo(lines[-1])
         if "Treadle-Thread: " + thread_id not in self._run_git("log", "-n", "1", "--format=%B"):
             raise TreadleError("the demo's commit does not name its thread")
 
     def _show_next_steps(self, thread_id: str) -> None:
-        _print_heading("5. What to type next")
+        short_id = thread_id[:_SHORT_ID_LENGTH]
+        _print_heading("5. What to do next")
         click.echo(
-            f"{_make_path_line()}cd {self._repository}\n"
-            f"export TREADLE_HOME={self._home}\n"
-            f"treadle show {thread_id}\n"
-            "treadle verify\n"
-            "git show\n"
-            'treadle -p "hello" -m scripted:../script.toml\n'
-            f"rm -r {self._repository.parent}       # when you have seen enough"
+            f"{_make_path_line()}"
+            "In a project of yours:\n"
+            "  treadle login                   choose who answers: a key, or a local server\n"
+            '  treadle "explain this project"  talk with it; kill it, and treadle -c goes on\n'
+            "Here, where the demo was:\n"
+            f"  cd {self._repository}\n"
+            f"  export TREADLE_HOME={self._home}\n"
+            f"  treadle show {short_id}         what was said and done\n"
+            "  treadle blame stats.py          the prompt behind each line\n"
+            f"  treadle replay {short_id}       its journal, folded again record by record\n"
+            f"  rm -r {self._repository.parent}    when you have seen enough"
         )
 
     def _start_treadle(self, *arguments: str) -> subprocess.Popen[bytes]:
