@@ -88,7 +88,10 @@ async def go_on_in_chat(speaker: Speaker, thread: str, folder: Path, modes: list
     async def ask(question: object) -> Any:
         raise AssertionError("nothing is uncertain")
 
-    people = ChatCallbacks(lambda _: None, refuse, ask, lambda _: None, lambda _: None)
+    async def find_model(missing: object) -> str | None:
+        raise AssertionError("there is a model")
+
+    people = ChatCallbacks(lambda _: None, refuse, ask, lambda _: None, lambda _: None, find_model)
     chat = ChatSession(ChatOptions(model=speaker.model, cwd=str(folder)), people)
     await chat.prepare(thread)
     session = await chat.open()
