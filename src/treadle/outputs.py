@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from treadle.core.approval import Question
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
-from treadle.core.messages import ToolCall
+from treadle.core.messages import Attachment, ToolCall
 from treadle.core.tools import Outcome, ToolProgress
 
 
@@ -17,17 +17,19 @@ class _Output(Struct, frozen=True, tag_field="type"):
     """Tagged, so that a stream of them as JSON lines says what each is."""
 
 
-class TurnStarted(_Output, frozen=True, tag="turn_started"):
-    """The person's prompt is durable; the agent works on it."""
+class TurnStarted(_Output, frozen=True, tag="turn_started", omit_defaults=True):
+    """The person's prompt is durable, with what it shows; the agent works on it."""
 
     thread: str
     prompt: str
+    attachments: tuple[Attachment, ...] = ()
 
 
-class InputDelivered(_Output, frozen=True, tag="input_delivered"):
+class InputDelivered(_Output, frozen=True, tag="input_delivered", omit_defaults=True):
     """What the person said meanwhile is heard in the middle of the turn; it is durable."""
 
     text: str
+    attachments: tuple[Attachment, ...] = ()
 
 
 class TextDelta(_Output, frozen=True, tag="text_delta"):

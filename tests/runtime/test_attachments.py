@@ -56,6 +56,8 @@ async def test_the_bytes_go_into_each_request_in_this_process_and_the_next(desk:
     session = desk.reopen(session.thread_id, again)
     await session.turn("sure?")
     await session.close()
+    shown = [one.attachments for one in desk.heard.of(outputs.TurnStarted)]
+    assert shown == [(SHOT,), (SHOT,), ()]
     sent = [one.contents for one in (*model.requests, *again.requests)]
     assert sent == [{SHOT.blob.sha256: png()}] * 3
     assert again.requests[0].messages[:3] == model.requests[1].messages[:3]

@@ -20,6 +20,8 @@ def test_what_is_named_and_what_is_dropped_goes_along(
     talk.say(f"see @shot.png, '{dropped}' and @nobody", "@nobody stays text: file not found")
     talk.wait_for("Hello there.")
     talk.wait_for(is_at_rest)
+    assert f"· shot.png, image/png, 3x2, {len(png())} bytes" in talk.text
+    assert f"· {dropped}, image/png, 4x4," in talk.text
     assert talk.leave() == 0
     (line,) = json.loads(told(environment, "list", "--json", cwd=repository))
     shown = json.loads(told(environment, "show", line["id"], "--json", cwd=repository))

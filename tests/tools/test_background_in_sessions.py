@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 from collections.abc import Callable
@@ -206,6 +207,28 @@ async def test_after_a_crash_nobody_knows_how_it_ended_and_it_is_not_run_again(
     assert again.driver.background.running == ()
     desk.check(again)
     await again.close()
+
+
+async def test_an_end_that_the_disk_does_not_take_is_told_to_the_person(
+    desk: Desk, folder: Path
+) -> None:
+    def refuse(operation: str, path: str, handle: int) -> None:
+        if operation == "write":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    session, _ = opened(desk, folder, begin("cat gate"), "it runs")
+    await session.turn("go")
+    desk.disk.before = refuse
+    open_gate(folder)
+    await asyncio.wait([one.work for one in session.driver.background.running])
+    await asyncio.sleep(0)
+    told = [one.text for one in desk.heard.of(Notice)]
+    assert told[-1].startswith(
+        "[the command in the background c1 ended with exit code 0: cat gate]"
+    )
+    assert "that is not recorded: cannot write" in told[-1]
+    desk.disk.before = lambda operation, path, handle: None
+    await session.close()
 
 
 async def test_secrets_in_what_it_prints_are_replaced(desk: Desk, folder: Path) -> None:

@@ -104,6 +104,10 @@ class BackgroundCalls:
             self._journal.commit()
         except StoreError as error:
             self._inbox.put(error)  # a turn that runs cannot go on either
+            told = (
+                f"{describe_end(replace(fact, output=''))}; that is not recorded: {error.message}"
+            )
+            self._journal.emit(outputs.Notice(told))
             return
         # What was put aside may be the person's own, who may have worked here all the while.
         notes = "".join(f"\n[{self._redact(note)}]" for note in end.notes)

@@ -63,8 +63,9 @@ class ConversationRules:
     def announce_start(self) -> None:
         """Announce which prompt begins a turn."""
         thread_id = self._journal.writer.thread_id
-        prompt = strip_additions(self._journal.fold.conversation[-1].content)
-        self._journal.announce(outputs.TurnStarted(thread_id, prompt))
+        said = self._journal.fold.conversation[-1]
+        prompt = strip_additions(said.content)
+        self._journal.announce(outputs.TurnStarted(thread_id, prompt, said.attachments))
 
     def make_result(self, end: Ending) -> TurnFinished:
         """How the turn ended."""
@@ -148,8 +149,9 @@ class ConversationRules:
             self.announce_start()
             return Ending()
         if isinstance(event, Steered):
-            text = strip_additions(self._journal.fold.conversation[-1].content)
-            self._journal.announce(outputs.InputDelivered(text))
+            said = self._journal.fold.conversation[-1]
+            text = strip_additions(said.content)
+            self._journal.announce(outputs.InputDelivered(text, said.attachments))
         elif isinstance(action, DisplayError) and isinstance(
             event, LlmEvent.Error | CompactionFailed
         ):

@@ -257,7 +257,7 @@ class ChatView:
         self._calls.clear()
         self._asked.clear()
         if output.prompt:
-            self._commit(prompt_block(output.prompt))
+            self._commit(prompt_block(output.prompt, output.attachments))
 
     def _begin_turn(self) -> None:
         if self._turn_s is None:
@@ -269,7 +269,7 @@ class ChatView:
         from treadle.terminal.blocks.notices import prompt_block
 
         self._end_text()
-        self._commit(prompt_block(output.text))
+        self._commit(prompt_block(output.text, output.attachments))
 
     def _on_end(self, output: outputs.TurnFinished) -> None:
         from treadle.terminal.blocks.notices import turn_end_block
@@ -404,8 +404,8 @@ class ChatView:
         plain = self._terminal.is_plain
         text = message.content
         if message.role == "user":
-            is_note = message.name == NOTE
-            yield line_block(text) if is_note else prompt_block(strip_additions(text))
+            said = prompt_block(strip_additions(text), message.attachments)
+            yield line_block(text) if message.name == NOTE else said
         elif message.role == "assistant":
             splitter, links = MarkdownSplitter(), dict[str, Any]()
             if len(text) > HISTORY_TEXT_MAX:

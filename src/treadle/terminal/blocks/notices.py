@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from treadle.core.llm import LlmError
+from treadle.core.messages import Attachment, describe_attachment
 from treadle.models.prices.usage_text import describe_usage
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.terminal.blocks.frames import PrefixedBlock
@@ -20,12 +21,16 @@ PROMPT_LENGTH_MAX: Final = 10_000
 """Characters of a prompt that are shown again; it is on disk as it is."""
 
 
-def prompt_block(text: str) -> RenderableType:
-    """What the person said."""
+def prompt_block(text: str, attachments: Sequence[Attachment] = ()) -> RenderableType:
+    """What the person said, and the pictures and documents that go along."""
     shown = sanitize_text(text[:PROMPT_LENGTH_MAX])
     if more := len(text) - len(text[:PROMPT_LENGTH_MAX]):
         shown += f"\n… {more} more characters"
-    return PrefixedBlock(Text(shown, "bold"), "> ", f"bold {rich_style('accent')}")
+    said = Text().append(shown, "bold")
+    for attachment in attachments:
+        line = sanitize_text(describe_attachment(attachment))
+        said.append(f"\n· {line}", rich_style("dim"))
+    return PrefixedBlock(said, "> ", f"bold {rich_style('accent')}")
 
 
 def line_block(text: str, style: str = "dim", mark: str = "") -> RenderableType:
