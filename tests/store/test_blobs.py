@@ -76,6 +76,7 @@ def test_a_blob_that_is_gone_is_told_and_so_is_a_name_that_is_none(shelf: Shelf)
     for name in (sha256(b"never").hexdigest(), "../threads/x", "", "A" * 64):
         with pytest.raises(MissingBlobError):
             shelf.store.read_blob(BlobRef(name, 5))
+        assert Blobs(shelf.store.folders).is_missing(BlobRef(name, 5))
 
 
 def test_a_blob_is_on_disk_before_the_record_that_names_it() -> None:
