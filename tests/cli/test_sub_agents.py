@@ -120,6 +120,7 @@ def test_a_sub_agent_is_told_the_situation_as_it_is_when_its_job_begins(
         assert bool(head) == (place >= 2)
         assert ("- Mode: auto. " in news, "- Branch: " in news) == (place >= 2, False)
         assert "You are a sub-agent" in told.splitlines()[-1]
+        assert "in the background are stopped" in told.splitlines()[-1]
 
 
 @pytest.mark.parametrize("mode", ["auto", "plan"])

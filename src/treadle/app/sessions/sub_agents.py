@@ -51,7 +51,8 @@ _TASK_LENGTH: Final = 60
 _PROMPT: Final = (
     "You are a sub-agent: an agent has handed you the job below, and reads nothing of what you do "
     "but your last answer. Do this job and no more. Say in that answer what was asked for, with "
-    "the files and lines it stands on, and what you could not find out."
+    "the files and lines it stands on, and what you could not find out. Commands that you leave in "
+    "the background are stopped when you give it."
 )
 _READS: Final = "You only read: calls that would change something are refused."
 
