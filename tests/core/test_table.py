@@ -6,10 +6,14 @@ from collections import Counter
 from itertools import combinations
 from typing import Any, Final
 
+import pytest
+
 from treadle.core import actions, events
 from treadle.core.actions import AgentAction
+from treadle.core.chat import machine as chat_machine
 from treadle.core.chat import states
 from treadle.core.chat.handlers import CHAT_HANDLERS
+from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import (
     STATES,
     CallingLlm,
@@ -23,7 +27,9 @@ from treadle.core.chat.states import (
     WaitingForUserInput,
 )
 from treadle.core.chat.table import TRANSITIONS, Guard, Row
+from treadle.core.config import AgentConfig
 from treadle.core.events import EVENTS, CancelRequested, LlmEvent, ShutdownRequested
+from treadle.core.messages import Message
 from treadle.core.tools import ToolExecutionOutcome, ToolExecutionStatus
 
 SOURCE_TABLE: Final = """
@@ -284,3 +290,30 @@ def test_a_calls_status_and_outcome_have_the_variants_of_the_source_document() -
     ]
     assert _fields(outcome.Success)[:2] == ("call_id", "output")
     assert _fields(outcome.Error)[:2] == ("call_id", "error")
+
+
+def test_a_row_that_lacks_something_says_which_place_lacks_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A new row is written first, so each of these happens to whoever adds one."""
+    row = Row(Error, events.ToolStarted, None, WaitingForUserInput, actions.WaitForInput)
+    with monkeypatch.context() as patch:
+        patch.setattr(chat_machine, "TRANSITIONS", (*TRANSITIONS, row))
+        with pytest.raises(AssertionError, match=r"CHAT_HANDLERS of handlers.py lacks that of Row"):
+            chat_machine._compile_table()
+    talk = ConversationMachine(AgentConfig())
+    index = chat_machine._INDEX
+    handler, rows = index[WaitingForUserInput, events.UserInput]
+    said = events.UserInput(Message.user("go"))
+    pair = {(WaitingForUserInput, events.UserInput): (handler, {})}
+    with monkeypatch.context() as patch:
+        patch.setattr(chat_machine, "_INDEX", {**index, **pair})
+        with pytest.raises(AssertionError, match=r"table.py lacks a row of .*UserInput"):
+            talk.handle_event(said)
+    functionless = {guard: (None, row) for guard, (_, row) in rows.items()}
+    pair = {(WaitingForUserInput, events.UserInput): (handler, functionless)}
+    with monkeypatch.context() as patch:
+        patch.setattr(chat_machine, "_INDEX", {**index, **pair})
+        with pytest.raises(AssertionError, match=r"_ACTION_FUNCTIONS lacks the action of Row"):
+            talk.handle_event(said)
+    assert not talk.conversation, "nothing has changed"

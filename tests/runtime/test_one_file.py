@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from runtime import editing
+from runtime import file_change_process
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Model, ignore, texts
 from treadle import outputs
@@ -290,23 +288,16 @@ async def test_however_many_calls_write_one_file_each_is_looked_at_as_often(
 def test_a_process_that_is_killed_between_both_leaves_the_yes_to_the_second(
     tmp_path: Path, text: str
 ) -> None:
-    def run() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, editing.__file__, str(tmp_path / "store"), str(paper.parent)],
-            capture_output=True,
-            env={"PYTHONPATH": ":".join(sys.path)},
-            text=True,
-        )
-
     paper = tmp_path / "folder" / "paper"
     paper.parent.mkdir()
     paper.write_text("one, two")
-    died = run()
+    died = file_change_process.run("edits", tmp_path / "store", paper.parent)
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert paper.read_text() == "1, two"
     if text:
         paper.write_text(text)
-    first, killed, second = run().stdout.splitlines()
+    again = file_change_process.run("edits", tmp_path / "store", paper.parent)
+    first, killed, second = again.stdout.splitlines()
     assert first.startswith("edited paper")
     assert killed.startswith("ERROR: Uncertain")
     assert REFUSED in second if text else second.startswith("edited paper")

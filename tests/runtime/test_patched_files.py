@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from case_tables import for_every_row
-from runtime import patching
+from runtime import file_change_process
 from runtime.clock import tick
 from runtime.desk import CONFIG, Desk, Model, ignore, texts
 from treadle.answers import Verdict
@@ -118,13 +116,11 @@ def test_a_process_that_dies_between_two_files_leaves_a_call_that_is_told_as_unc
     workspace.mkdir()
     for name in "ab":
         (workspace / name).write_text("old\n")
-    command = [sys.executable, patching.__file__, str(tmp_path / "store"), str(workspace)]
-    env = {"PYTHONPATH": ":".join(sys.path)}
-    died = subprocess.run(command, capture_output=True, check=False, env=env)
+    died = file_change_process.run("patch", tmp_path / "store", workspace)
     assert died.returncode == -signal.SIGKILL, died.stderr
     assert [(workspace / name).read_text() for name in "ab"] == ["new\n", "old\n"]
-    again = subprocess.run(command, capture_output=True, check=True, env=env)
-    assert again.stdout.decode().startswith("ERROR: Uncertain: ")
+    again = file_change_process.run("patch", tmp_path / "store", workspace)
+    assert again.stdout.startswith("ERROR: Uncertain: "), again.stderr
     assert [(workspace / name).read_text() for name in "ab"] == ["new\n", "old\n"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -16,6 +17,7 @@ from server.databases import Postgres
 from thread.journals import ID
 from treadle.errors import ConfigError
 from treadle.server.data.database import Database
+from treadle.server.data.migrations import versions
 from treadle.server.data.schema import metadata, records, threads
 from treadle.server.data.schema_migration import migrate
 
@@ -132,6 +134,48 @@ _OLD_THREAD = """
 """
 
 
+ADDED: Final[dict[str, Any]] = {
+    "threads.key": ID,
+    "threads.id": ID,
+    "search_pending": 0,
+}
+"""What migrations have added, with what stands there for the rows of `older`: of a column its value
+in each row, of a table how many rows it has."""
+
+
+def test_each_column_that_a_migration_adds_has_a_case(tmp_path: Path) -> None:
+    """Read off the tables themselves, before and after each step."""
+    database = Database(f"sqlite:///{tmp_path}/steps.sqlite")
+    found = set[str]()
+    before: dict[str, set[str]] = {}
+    for revision in sorted(one.name[1:5] for one in Path(versions.__path__[0]).glob("m*.py")):
+        with database.write() as db:
+            migrate(db, revision)
+        with database.read() as db:
+            look = inspect(db)
+            now = {
+                table: {column["name"] for column in look.get_columns(table)}
+                for table in look.get_table_names()
+            }
+        for table, columns in now.items() if before else ():
+            known = before.get(table)
+            found |= {table} if known is None else {f"{table}.{one}" for one in columns - known}
+        before = now
+    database.dispose()
+    lacking = sorted(found - ADDED.keys())
+    assert lacking == [], "say in ADDED of this file what stands there for the rows of before"
+    assert {one.partition(".")[0] for one in ADDED} <= before.keys()
+
+
+def test_what_a_migration_adds_holds_for_the_rows_of_before(older: Database) -> None:
+    older.prepare(is_migrating=True)
+    with older.read() as db:
+        for name, wanted in ADDED.items():
+            table, _, column = name.partition(".")
+            found = db.execute(text(f"SELECT {column or 'count(*)'} FROM {table}")).scalars().all()
+            assert {*found} == {wanted}, name
+
+
 def test_a_thread_of_before_keeps_all_that_stands_beside_it(older: Database) -> None:
     """It waits for the word of who runs the server; then others may have a thread of its id."""
     with pytest.raises(ConfigError, match="older"):
@@ -141,7 +185,7 @@ def test_a_thread_of_before_keeps_all_that_stands_beside_it(older: Database) -> 
         options = {"include_name": _is_ours, "compare_type": True}
         assert compare_metadata(MigrationContext.configure(db, opts=options), metadata) == []
         for query, found in (
-            ("SELECT key, id, owner_id FROM threads", (ID, ID, 1)),
+            ("SELECT owner_id FROM threads", (1,)),
             ("SELECT thread_id, line FROM records", (ID, "{}")),
             ("SELECT thread_id, hash FROM shares", (ID, "x")),
             ("SELECT thread_id, change FROM changes", (ID, 1)),

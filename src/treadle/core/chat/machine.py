@@ -194,7 +194,7 @@ class ConversationMachine:
                 move, act, _ = inner
         action = move.action
         if action is None:
-            assert act is not None
+            assert act is not None, f"_ACTION_FUNCTIONS lacks the action of {row}"
             action = act(self._config, move.state, event)
         after = self._state = move.state
         if _log.isEnabledFor(logging.INFO):
@@ -210,6 +210,7 @@ class ConversationMachine:
         move = handler(self._config, state, event)
         if move is None:
             return None
+        assert move.guard in rows, f"table.py lacks a row of {kind} in {state} for {move.guard}"
         act, row = rows[move.guard]
         assert type(move.state) is row.to, row
         return move, act, row
@@ -332,6 +333,7 @@ def _compile_table() -> dict[tuple[type, type | None], tuple[ChatHandler, _Compi
     index = {pair: (handler, _CompiledRows()) for pair, handler in CHAT_HANDLERS.items()}
     for row in TRANSITIONS:
         act = None if row.action is None else _ACTION_FUNCTIONS.get(row.action)
+        assert (row.state, row.event) in index, f"CHAT_HANDLERS of handlers.py lacks that of {row}"
         index[row.state, row.event][1][row.guard] = act, row
     return index
 
