@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench import (
     chat,
+    commits,
     machine,
     redaction,
     startup,
@@ -39,6 +40,7 @@ def main() -> None:
         *turns.measure_idle(),
         *turns.measure_parallel_tools(),
         *threads.measure(),
+        *commits.measure(),
         *sync.measure(),
         *writers.measure(),
         *redaction.measure(),

@@ -33,6 +33,8 @@ MAY_USE: Final = {
     "store/upkeep/garbage.py": {"datetime"},  # compares times of files and records, asks no clock
     "sync/backoff.py": {"datetime"},  # moves times that it is given, asks no clock
     "runtime/turn_timer.py": {"datetime"},  # moves times that events bring, asks no clock
+    "workspace/files/loose_objects.py": {"secrets"},  # names of temporary files
+    "workspace/files/objects.py": {"time"},  # the dates of commits
     "runtime/performer.py": {"random"},  # the jitter that events carry
     "runtime/session.py": {"secrets"},  # the ids of commands that people run, as facts carry them
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not

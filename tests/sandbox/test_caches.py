@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Iterator
@@ -251,8 +252,11 @@ async def test_pip_fetches_a_wheel_once(
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.delenv("PIP_NO_INDEX", raising=False)
     registry = tools(home, backend, network=Network.ON)
+    # Without `site` no .pth file counts: pip would look at the folder that this program is
+    # installed from, which commands do not see where the clone lies in /tmp.
     command = (
-        f"{sys.executable} -m pip download -q --no-deps --disable-pip-version-check "
+        f"PYTHONPATH={sysconfig.get_path('purelib')} {sys.executable} -S -m pip download "
+        "-q --no-deps --disable-pip-version-check "
         f"--index-url {address}/pip/ --trusted-host 127.0.0.1 -d"
     )
     for name in ("one", "two"):

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from treadle.process.result import Ran
+from treadle.workspace.commit import GitWorkspace
 from treadle.workspace.files.states import FileStates
 from workspace.repo import Agent, Repo, edited
 
 OLD, NEW = "core.fsyncObjectFiles=", "core.fsync="
-WRITING = ("hash-object", "mktree", "write-tree", "commit-tree", "commit", "update-index", "reset")
+WRITING = ("add", "commit", "reset")
 
 
 @pytest.fixture
@@ -43,13 +45,43 @@ async def test_a_git_that_writes_is_told_to_sync(
     assert await states.save("before", None) is not None, states.problem
     agent = Agent(repo.path)
     await agent.begin()
-    repo.write("a.py", "print(10)\n")
-    assert (await agent.end(edited("a.py"))).action_taken
+    repo.write("new.py", "print(10)\n")
+    assert (await agent.end(edited("new.py"))).action_taken
     asked = lines_of(calls)
     writes = [line for line in asked if set(line.split()) & set(WRITING)]
-    assert len(writes) >= 3
+    assert len(writes) == 2
     assert [line for line in writes if told not in line or never in line] == []
     assert not any(never in line for line in asked)
+
+
+@pytest.mark.parametrize("version", ["2.39.5"])
+async def test_a_round_that_writes_a_file_starts_few_gits(repo: Repo, calls: Path) -> None:
+    """Each takes milliseconds, in every round of every agent."""
+    workspace = GitWorkspace(repo.path, confined=run_nothing)
+    states = FileStates(workspace.repository, "T-01890a5d-ac96-774b-bcce-b302099a8057")
+    newest = await states.save("before", None)
+    counts = []
+    for name in ("a.py", "a.py", "new.py", "b.py", "deep/new.py"):
+        known = len(lines_of(calls))
+        before = await workspace.observe()
+        newest = await states.save("before", newest) or newest
+        repo.write(name, f"print({len(counts)}, 'new')\n")
+        round_ = [edited(name)]
+        result = await workspace.after_tools(round_, before, is_whole=True, trailer="A: b")
+        assert result.action_taken
+        made = await states.save("after", newest)
+        assert made is not None, states.problem
+        newest = made
+        asked = [line for line in lines_of(calls)[known:] if line.startswith("-c")]
+        counts.append(len(asked))
+    # A new file takes one more: it is made known to the index.
+    assert counts[1:] == [6, 7, 6, 7]
+    assert repo.git("status", "--short") == ""
+
+
+async def run_nothing(*_: object) -> tuple[Ran, tuple[str, ...]]:
+    """There is no hook to run."""
+    raise AssertionError
 
 
 def lines_of(path: Path) -> list[str]:

@@ -17,6 +17,7 @@ from treadle.core.tool_families import ToolKind, names_of
 from treadle.core.tools import CompletedToolInfo
 from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.broken_files import find_broken_files
+from treadle.workspace.commit_settings import read_commit_settings
 from treadle.workspace.git import Absence, Absent, Repository
 from treadle.workspace.hooks import RunsConfined, look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
@@ -79,7 +80,8 @@ class GitWorkspace:
     """The folder an agent works in, seen through git.
 
     Args:
-        folder: the folder; may be a part of a repository, or in none.
+        folder: the folder; may be a part of a repository, or in none; or the repository around it,
+            if others share it.
         auto_commit: whether `after_tools` commits.
         compose: asks somebody for a commit message; without it messages are plain.
         redactor: keeps known secrets out of diffs and out of commits.
@@ -96,7 +98,7 @@ class GitWorkspace:
 
     def __init__(
         self,
-        folder: str | Path,
+        folder: str | Path | Repository,
         *,
         auto_commit: bool = True,
         compose: Compose | None = None,
@@ -108,7 +110,7 @@ class GitWorkspace:
         unnamed_tools: Collection[str] = UNNAMED_TOOLS,
         confined: RunsConfined | None = None,
     ) -> None:
-        self._repository = Repository(folder)
+        self._repository = folder if isinstance(folder, Repository) else Repository(folder)
         self._auto_commit = auto_commit
         self._compose = compose
         self._redact: Callable[[str], str] = redactor.redact if redactor is not None else str
@@ -124,6 +126,11 @@ class GitWorkspace:
         self._hooks: tuple[str, str] | None = None
 
     @property
+    def repository(self) -> Repository:
+        """The repository around the folder, to be shared."""
+        return self._repository
+
+    @property
     def absent(self) -> Absent | None:
         """Why the last `observe` saw nothing; `None` if it saw a repository."""
         return self._absent
@@ -137,6 +144,7 @@ class GitWorkspace:
             self._others.update({})
             return None
         self._absent = None
+        self._repository.keep_status(status)
         self._others.update(status.inside)
         if self._hooks is None and self._auto_commit and self._confined is None:
             self._hooks = await look_at_hooks(self._repository)
@@ -166,7 +174,7 @@ class GitWorkspace:
         """
         names, has_unnamed = claims(completed, self._unnamed_tools)
         if not self._auto_commit and before is not None and (names or is_whole):
-            named = await asyncio.to_thread(self._normalised, names)
+            named = await asyncio.to_thread(_normalise, self._repository.folder, names)
             self._others.expect(before.changed, None if has_unnamed and is_whole else named)
         if not self._auto_commit or not (names or has_unnamed):
             return HookResult()
@@ -174,11 +182,12 @@ class GitWorkspace:
         if isinstance(status, Absent):
             is_news = status.why in (Absence.NOT_TRUSTED, Absence.FAILED)
             return HookResult(note=_not_committed(status.text) if is_news else "")
+        self._repository.keep_status(status)
         if not status.inside:
             return HookResult()
         if before is None or before.changed_is_cut or _is_too_much(status):
             return HookResult(note=_not_committed(_TOO_MUCH if before else _NOT_SEEN))
-        named = await asyncio.to_thread(self._normalised, names)
+        named = await asyncio.to_thread(_normalise, self._repository.folder, names)
         yours = frozenset(before.changed) - self._left.keys()
         choice = choose(
             status.inside,
@@ -223,7 +232,9 @@ class GitWorkspace:
     ) -> tuple[HookResult, set[str]]:
         """One commit, or the reason for none; and the names that are the agent's no longer."""
         repository = self._repository
-        obstacle = await find_obstacle(repository, status) or await self._find_changed_hooks()
+        settings = await read_commit_settings(repository)
+        obstacle = await find_obstacle(repository, status, settings)
+        obstacle = obstacle or await self._find_changed_hooks()
         if obstacle:
             return HookResult(note=_not_committed(obstacle)), set()
         message = await make_message(
@@ -236,9 +247,14 @@ class GitWorkspace:
         if not mine:
             return HookResult(note=_not_committed("the files were changed meanwhile")), theirs
         whole = f"{message}\n\n{trailer}" if self._with_trailer and trailer else message
-        timeout_s = self._hook_timeout_s
         made = await commit_only(
-            repository, status, mine, whole, timeout_s=timeout_s, confined=self._confined
+            repository,
+            status,
+            mine,
+            whole,
+            settings=settings,
+            timeout_s=self._hook_timeout_s,
+            confined=self._confined,
         )
         if isinstance(made, Refused):
             return HookResult(note=_not_committed(made.reason)), theirs
@@ -267,16 +283,6 @@ class GitWorkspace:
 
     def _remember(self, left: Iterable[StatusEntry], looks: Mapping[str, _ContentCheck]) -> None:
         self._left = {c.name: _Left(c.record, looks[c.name].digest) for c in left}
-
-    def _normalised(self, names: Iterable[str]) -> frozenset[str]:
-        """The names as git has them: links in folders followed, relative to the workspace."""
-        folder = self._repository.folder
-        found = set[str]()
-        for name in names:
-            with suppress(OSError, ValueError):  # a name that cannot exist, or lies outside
-                path = folder / name
-                found.add(storable(str((path.parent.resolve() / path.name).relative_to(folder))))
-        return frozenset(found)
 
     def _still_left(self, status: Status) -> dict[str, _Left]:
         """What the agent left uncommitted and nobody has touched since."""
@@ -326,6 +332,16 @@ _TOO_MUCH: Final = (
 
 def _is_too_much(status: Status) -> bool:
     return status.is_cut or len(status.inside) > CHANGED_COUNT_MAX
+
+
+def _normalise(folder: Path, names: Iterable[str]) -> frozenset[str]:
+    """The names as git has them: links in folders followed, relative to the workspace."""
+    found = set[str]()
+    for name in names:
+        with suppress(OSError, ValueError):  # a name that cannot exist, or lies outside
+            path = folder / name
+            found.add(storable(str((path.parent.resolve() / path.name).relative_to(folder))))
+    return frozenset(found)
 
 
 def _not_committed(reason: str) -> str:

@@ -23,7 +23,7 @@ from treadle.process.result import Ran
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_options
-from treadle.workspace.hooks import RunsConfined, find_hooks, summarize_output
+from treadle.workspace.hooks import ConfinedHooks, find_hooks, summarize_output
 from treadle.workspace.status import Status, StatusEntry
 
 INDEX_SIZE_MAX: Final = 1024 * 1024 * 1024
@@ -69,9 +69,7 @@ async def build_commit(
     status: Status,
     mine: Sequence[StatusEntry],
     message: str,
-    *,
-    confined: RunsConfined,
-    timeout_s: float,
+    hooks: ConfinedHooks,
 ) -> Built | str:
     """Make a commit of these changes and of what hooks add; or the reason why there is none.
 
@@ -82,32 +80,30 @@ async def build_commit(
         status: how it stood a moment ago.
         mine: what to commit.
         message: the whole message, which hooks may change.
-        confined: runs the hooks.
-        timeout_s: seconds for each hook, and for each git.
+        hooks: those that there are; each git has as long as each of them.
     """
     layout = await repository.layout()
     if isinstance(layout, Absent):
         return layout.text
     with scratch_folder() as own, scratch_folder() as shared:
         folders = _without_links(own), _without_links(shared)
-        building = _Building(repository, layout, status.head, confined, timeout_s, folders)
+        building = _Building(repository, layout, status.head, hooks, folders)
         try:
             return await building.build(mine, message)
         except _NotBuiltError as error:
             return str(error)
 
 
-async def run_after(
-    repository: Repository, confined: RunsConfined, timeout_s: float
-) -> tuple[str, ...]:
+async def run_after(repository: Repository, hooks: ConfinedHooks) -> tuple[str, ...]:
     """Run the hook after a commit; what was put right then. How it ends counts for nobody."""
     layout = await repository.layout()
-    hooks = await find_hooks(repository, [_AFTER])
-    if isinstance(layout, Absent) or not hooks:
+    found = find_hooks(hooks.folder, [_AFTER])
+    if isinstance(layout, Absent) or not found:
         return ()
     with scratch_folder() as scratch:
-        argv = ("/usr/bin/env", *_variables(), *_START, str(hooks[_AFTER]))
-        return (await confined(argv, layout.root, _without_links(scratch), timeout_s))[1]
+        argv = ("/usr/bin/env", *_variables(), *_START, str(found[_AFTER]))
+        shared = _without_links(scratch)
+        return (await hooks.run(argv, layout.root, shared, hooks.timeout_s))[1]
 
 
 class _Building(Struct, frozen=True):
@@ -116,8 +112,7 @@ class _Building(Struct, frozen=True):
     repository: Repository
     layout: Layout
     head: str | None
-    confined: RunsConfined
-    timeout_s: float
+    hooks: ConfinedHooks
     folders: tuple[Path, Path]
 
     async def build(self, mine: Sequence[StatusEntry], message: str) -> Built:
@@ -150,7 +145,7 @@ class _Building(Struct, frozen=True):
 
     async def _run_hooks(self, message: str) -> tuple[str, tuple[str, ...]]:
         """Let hooks change index and message; the message, and what was put right."""
-        hooks = await find_hooks(self.repository, _BEFORE)
+        hooks = find_hooks(self.hooks.folder, _BEFORE)
         own, shared = self.folders
         if not hooks:
             return message, ()
@@ -161,7 +156,7 @@ class _Building(Struct, frozen=True):
         for name, path in hooks.items():
             given = (str(shared / one) if one == _MESSAGE else one for one in _BEFORE[name])
             argv = ("/usr/bin/env", *variables, *_START, str(path), *given)
-            ran, told = await self.confined(argv, self.layout.root, shared, self.timeout_s)
+            ran, told = await self.hooks.run(argv, self.layout.root, shared, self.hooks.timeout_s)
             notes += told
             if ran.was_ended or ran.status != 0:
                 raise _NotBuiltError("; ".join((self._why_failed(f"the {name} hook", ran), *told)))
@@ -176,7 +171,7 @@ class _Building(Struct, frozen=True):
     async def _git(self, *arguments: str, data: bytes = b"", step: str = "") -> str:
         """What a git says that knows the index of the commit, and runs no hook."""
         ran = await self.repository.change(
-            *arguments, data=data, timeout_s=self.timeout_s, index=self.folders[0] / _INDEX
+            *arguments, data=data, timeout_s=self.hooks.timeout_s, index=self.folders[0] / _INDEX
         )
         if ran.was_ended or ran.status != 0:
             name = step or next(one for one in arguments if one[0] not in "-/")
@@ -185,7 +180,7 @@ class _Building(Struct, frozen=True):
 
     def _why_failed(self, what: str, ran: Ran) -> str:
         if ran.was_ended:
-            return f"{what} took more than {self.timeout_s:g} s"
+            return f"{what} took more than {self.hooks.timeout_s:g} s"
         text = (ran.err or ran.out).decode("utf-8", "replace")
         hint = _HINT if what.startswith("the ") and _IS_HELD.search(text) else ""
         return f"{what} failed: {summarize_output(ran)}{hint}"

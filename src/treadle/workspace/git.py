@@ -87,13 +87,15 @@ class Absent(Struct, frozen=True):
 class Layout(Struct, frozen=True):
     """Where a repository lies, in absolute paths.
 
-    `prefix` is where the workspace lies in it: empty, or `sub/folder/`.
+    `prefix` is where the workspace lies in it: empty, or `sub/folder/`. `digest` names objects:
+    `sha1` or `sha256`.
     """
 
     root: Path
     git_dir: Path
     common_dir: Path
     prefix: str
+    digest: str = "sha1"
 
 
 class Repository:
@@ -108,6 +110,16 @@ class Repository:
         helper_programs.exclude(self.folder)
         self._layout: tuple[GitRepository, Layout] | None = None
         self._remote: tuple[object, str | None] | None = None
+        self._latest: Status | None = None
+
+    def keep_status(self, status: Status) -> None:
+        """Keep what git has just said, for who is asked next and would ask the same again."""
+        self._latest = status
+
+    def take_status(self) -> Status | None:
+        """What was kept, once; `None` if git is to be asked."""
+        kept, self._latest = self._latest, None
+        return kept
 
     async def observe(self) -> GitObserved | Absent:
         """How the repository stands, as it is recorded."""
@@ -162,7 +174,7 @@ class Repository:
 
     async def _ask(self, repository: GitRepository) -> Layout | Absent:
         """What git says of a repository. It finds it by itself here, so it checks the owner."""
-        what = ("--show-toplevel", "--absolute-git-dir", "--show-prefix")
+        what = ("--show-toplevel", "--absolute-git-dir", "--show-prefix", "--show-object-format")
         ran = await self._rev_parse(repository, what)
         if repository.stray_commondir is not None:
             ran = await self._rev_parse(repository, what)  # it may just have come to be
@@ -171,10 +183,10 @@ class Repository:
         lines = os.fsdecode(ran.out).split("\n")[:-1]
         if len(lines) != len(what):
             return Absent(Absence.FAILED, "the name of a folder holds a line break")
-        root, git_dir, prefix = lines
+        root, git_dir, prefix, digest = lines
         if not repository.leads_to(git_dir):
             return Absent(Absence.FAILED, f"it takes {git_dir} for the one of {repository.place}")
-        return Layout(Path(root), repository.git_dir, repository.common_dir, prefix)
+        return Layout(Path(root), repository.git_dir, repository.common_dir, prefix, digest)
 
     async def _rev_parse(self, repository: GitRepository, what: Iterable[str]) -> Ran:
         # Told where the settings are, git does not heed what they say of the work tree.
@@ -265,7 +277,8 @@ class Repository:
 
         It gets the language and the locks that the person's own git would have. Where hooks run
         in it, it is not told which repository it is, but finds that by itself, after a look that
-        it will: hooks that work on other repositories would be led astray.
+        it will: hooks that work on other repositories would be led astray. Any other is told, as
+        gits that look are, and need not be asked again.
 
         Args:
             arguments: the command.
@@ -277,7 +290,7 @@ class Repository:
         repository = find_repository(self.folder)
         if repository is None:
             return _no_repository(Absent(Absence.NO_REPOSITORY))
-        layout = await self._ask(repository)
+        layout = await (self._ask(repository) if has_hooks else self.layout())
         if isinstance(layout, Absent):
             return _no_repository(layout)
         if (stray := repository.stray_commondir) is not None:

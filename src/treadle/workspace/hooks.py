@@ -12,7 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from treadle.process.result import Ran
+from treadle.workspace.commit_settings import find_hooks_folder
 from treadle.workspace.git import Absent, Repository
 
 SAID_LINE_COUNT_MAX: Final = 3
@@ -47,9 +50,16 @@ class RunsConfined(Protocol):
         ...
 
 
-async def find_hooks(repository: Repository, names: Iterable[str]) -> dict[str, Path]:
-    """Those of these hooks that there are."""
-    folder = await find_hooks_folder(repository)
+class ConfinedHooks(Struct, frozen=True):
+    """Where the hooks are, who runs them, and the seconds that each of them has."""
+
+    folder: Path
+    run: RunsConfined
+    timeout_s: float
+
+
+def find_hooks(folder: Path, names: Iterable[str]) -> dict[str, Path]:
+    """Those of these hooks that there are in the folder of hooks."""
     return {name: folder / name for name in names if os.access(folder / name, os.X_OK)}
 
 
@@ -60,12 +70,6 @@ def summarize_output(ran: Ran) -> str:
     told = [line for line in lines if line and not line.startswith("hint:")]
     short = "; ".join(told[:SAID_LINE_COUNT_MAX])[:SAID_LENGTH_MAX]
     return short or f"exit status {ran.status}"
-
-
-async def find_hooks_folder(repository: Repository) -> Path:
-    """Where the hooks are, if there are any."""
-    ran = await repository.read("rev-parse", "--git-path", "hooks")
-    return repository.folder / os.fsdecode(ran.out.rstrip(b"\n"))
 
 
 async def look_at_hooks(repository: Repository) -> tuple[str, str]:

@@ -12,17 +12,19 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.process.result import Ran
+from treadle.workspace.commit_settings import CommitSettings
 from treadle.workspace.confined_commit import Built, build_commit, run_after
 from treadle.workspace.files.entries import FileChange, parse_changes
 from treadle.workspace.git import PATHS_FROM_INPUT, Absent, Repository, literally
 from treadle.workspace.git_durability import files_of_commit, sync_objects, sync_refs
-from treadle.workspace.hooks import RunsConfined, find_hooks, summarize_output
+from treadle.workspace.hooks import ConfinedHooks, RunsConfined, find_hooks, summarize_output
 from treadle.workspace.ownership import folders_above
 from treadle.workspace.status import Status, StatusEntry, storable
 
@@ -30,6 +32,8 @@ COMMITTED_SIZE_MAX: Final = 256 * 1024 * 1024
 """Bytes that are read of what a commit changed."""
 
 FOLDER: Final = "040000"
+
+_DIFFERENCE: Final = ("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev")
 
 NO_IDENTITY: Final = (
     "git does not know whose commit it is; tell it with "
@@ -70,7 +74,7 @@ class Refused(Struct, frozen=True):
     reason: str
 
 
-async def find_obstacle(repository: Repository, status: Status) -> str:
+async def find_obstacle(repository: Repository, status: Status, settings: CommitSettings) -> str:
     """Why this is no moment for a commit; empty if it is one."""
     layout = await repository.layout()
     if isinstance(layout, Absent):
@@ -83,13 +87,7 @@ async def find_obstacle(repository: Repository, status: Status) -> str:
     lock = layout.git_dir / "index.lock"
     if lock.exists():
         return f"another git is at work, or has died and left {lock}"
-    known = await asyncio.gather(
-        *(
-            repository.read("-c", "user.useConfigOnly=true", "var", f"GIT_{who}_IDENT")
-            for who in ("AUTHOR", "COMMITTER")
-        )
-    )
-    return NO_IDENTITY if any(ran.status != 0 for ran in known) else ""
+    return "" if settings.has_identity else NO_IDENTITY
 
 
 async def commit_only(
@@ -98,6 +96,7 @@ async def commit_only(
     mine: Sequence[StatusEntry],
     message: str,
     *,
+    settings: CommitSettings,
     timeout_s: float,
     confined: RunsConfined | None = None,
 ) -> SafeCommit | Refused:
@@ -109,18 +108,18 @@ async def commit_only(
             them that is not in the work tree.
         mine: what to commit.
         message: the whole commit message.
+        settings: what git's settings say of commits now.
         timeout_s: seconds for git, its hooks and the signing program; then they are ended. If
             hooks are confined, each of these has as long.
         confined: runs hooks; without it, git runs them, as the person.
     """
-    has_hooks = bool(await find_hooks(repository, _ALL_HOOKS))
+    has_hooks = bool(find_hooks(settings.hooks_folder, _ALL_HOOKS))
     if confined is not None and has_hooks:
-        built = await build_commit(
-            repository, status, mine, message, confined=confined, timeout_s=timeout_s
-        )
+        hooks = ConfinedHooks(settings.hooks_folder, confined, timeout_s)
+        built = await build_commit(repository, status, mine, message, hooks)
         if isinstance(built, str):
             return Refused(built)
-        return await _take_in(repository, status, mine, built, confined, timeout_s)
+        return await _take_in(repository, status, mine, built, settings, hooks)
     new = [change.path for change in mine if change.is_untracked]
     displaced = _displaced(mine, new)
     undo = [*new, *(change.path for change in displaced if not change.is_staged)]
@@ -146,14 +145,28 @@ async def commit_only(
     finally:
         if undo and not is_done:
             is_undone = repository.restore_index(undo)
+    if is_done and not has_hooks:
+        return await _describe_commit(repository, status, mine)
     after = await repository.status()
     if isinstance(after, Absent):
         return Refused(after.text)
+    repository.keep_status(after)
     if not is_done and not (ran.was_ended and _is_made(status, after, mine)):
-        reason = await _explain(repository, step, ran, timeout_s)
+        reason = _explain(settings.hooks_folder, step, ran, timeout_s)
         left = "" if is_undone else "; new files are still marked in the index (git reset)"
         return Refused(reason + left)
     return await _settle(repository, status, after, mine)
+
+
+async def _describe_commit(
+    repository: Repository, before: Status, mine: Sequence[StatusEntry]
+) -> SafeCommit:
+    """Look at a commit that no hook had a part in: it has what was meant, no more."""
+    made = await _find_committed(repository, before.head, "HEAD")
+    left = tuple(change for change in before.changes if change not in mine)
+    after = replace(before, head=made.head or None, changes=left)
+    repository.keep_status(after)
+    return SafeCommit(made.head, doubt=await _make_durable(repository, after, made))
 
 
 async def _take_in(
@@ -161,26 +174,26 @@ async def _take_in(
     status: Status,
     mine: Sequence[StatusEntry],
     built: Built,
-    confined: RunsConfined,
-    timeout_s: float,
+    settings: CommitSettings,
+    hooks: ConfinedHooks,
 ) -> SafeCommit | Refused:
     """Make a commit the newest one, and the index agree with it."""
-    changes = await _find_committed(repository, status.head, built.commit)
-    doubt = await _make_durable(repository, status.head, status, changes, built.commit)
+    made = await _find_committed(repository, status.head, built.commit)
+    doubt = await _make_durable(repository, status, made)
     # What a hook has left counts as well.
-    if why_not := doubt or await find_obstacle(repository, status):
+    if why_not := doubt or await find_obstacle(repository, status, settings):
         return Refused(why_not)
-    committed = {os.fsdecode(one.path) for one in changes if not _is_folder(one)}
-    paths = sorted(committed - _staged_by_others(status, mine))
+    paths = sorted(set(made.paths) - _staged_by_others(status, mine))
     # First the index: a crash behind this leaves the changes staged, and not their reversal.
     repository.restore_index(paths, built.commit)
     if not repository.move_head(status.head, built.commit, f"commit: {built.subject}"):
         repository.restore_index(paths)
         return Refused("another git has committed meanwhile, or is at work")
-    notes = (*built.notes, *await run_after(repository, confined, timeout_s))
+    notes = (*built.notes, *await run_after(repository, hooks))
     after = await repository.status()
     if isinstance(after, Absent):
         return Refused(after.text)
+    repository.keep_status(after)
     return replace(await _settle(repository, status, after, mine), notes=notes)
 
 
@@ -225,17 +238,14 @@ async def _settle(
     not into the person's index, where it would stand as a change back.
     """
     head = after.head or ""
-    changes = await _find_committed(repository, before.head, head)
-    committed = [os.fsdecode(one.path) for one in changes if not _is_folder(one)]
+    made = await _find_committed(repository, before.head, head)
     mine_paths = {change.path for change in mine}
     stale = {change.path for change in after.changes if change.is_staged}
-    stale &= set(committed) - _staged_by_others(before, mine)
+    stale &= set(made.paths) - _staged_by_others(before, mine)
     if stale:
         repository.restore_index(sorted(stale))
-    added = tuple(storable(path) for path in committed if path not in mine_paths)
-    return SafeCommit(
-        head, added, await _make_durable(repository, before.head, after, changes, head)
-    )
+    added = tuple(storable(path) for path in made.paths if path not in mine_paths)
+    return SafeCommit(head, added, await _make_durable(repository, after, made))
 
 
 def _staged_by_others(before: Status, mine: Sequence[StatusEntry]) -> set[str]:
@@ -243,25 +253,62 @@ def _staged_by_others(before: Status, mine: Sequence[StatusEntry]) -> set[str]:
     return staged - {change.path for change in mine}
 
 
-async def _find_committed(repository: Repository, old: str | None, head: str) -> list[FileChange]:
-    """The files and folders that differ; hooks may have made commits of their own in between."""
+class _Committed(Struct, frozen=True):
+    """What commits have that was not there before: whole object ids, and the files that differ.
+
+    `head` is the newest of them; `problem` is what git said if it could not tell.
+    """
+
+    head: str
+    oids: tuple[str, ...]
+    paths: tuple[str, ...]
+    problem: str = ""
+
+
+async def _find_committed(repository: Repository, old: str | None, head: str) -> _Committed:
+    """What is new in a commit since an older one, which may be several commits before it.
+
+    Args:
+        repository: where they are.
+        old: the older one; `None` if there was none.
+        head: the commit, or `HEAD`.
+    """
+    ran = await repository.read(
+        *_DIFFERENCE, "--root", "-m", "--format=%H %T %P", head, out_size_max=COMMITTED_SIZE_MAX
+    )
+    about, _, rest = ran.out.partition(b"\0")
+    words = about.decode("ascii", "replace").split()
+    if ran.status != 0 or words[2:] != (
+        [old] if old else []
+    ):  # hooks may have made commits of their own
+        return await _find_all_committed(repository, old, head)
+    return _list_committed(words[0], words[:2], parse_changes(rest.lstrip(b"\n")))
+
+
+async def _find_all_committed(repository: Repository, old: str | None, head: str) -> _Committed:
     trees = ("--root", "--no-commit-id", head) if old is None else (old, head)
-    what = ("diff-tree", "-r", "-t", "-z", "--raw", "--no-renames", "--no-abbrev")
-    ran = await repository.read(*what, *trees, out_size_max=COMMITTED_SIZE_MAX)
-    return parse_changes(ran.out)
+    differ = await repository.read(*_DIFFERENCE, *trees, out_size_max=COMMITTED_SIZE_MAX)
+    known = () if old is None else (f"^{old}",)
+    ran = await repository.read("rev-list", "--format=%T", head, *known, "--")
+    # Of each commit "commit", its id, and the tree that no entry names.
+    found = [word for word in ran.out.decode().split() if word != "commit"]
+    problem = summarize_output(ran) if ran.status != 0 else ""
+    return _list_committed(next(iter(found), head), found, parse_changes(differ.out), problem)
+
+
+def _list_committed(
+    head: str, oids: Sequence[str], changes: Sequence[FileChange], problem: str = ""
+) -> _Committed:
+    new = (one.new.oid for one in changes if one.new is not None)
+    paths = tuple(os.fsdecode(one.path) for one in changes if not _is_folder(one))
+    return _Committed(head, (*oids, *new), paths, problem)
 
 
 def _is_folder(change: FileChange) -> bool:
     return FOLDER in (change.old and change.old.mode, change.new and change.new.mode)
 
 
-async def _make_durable(
-    repository: Repository,
-    old: str | None,
-    after: Status,
-    changes: Sequence[FileChange],
-    head: str,
-) -> str:
+async def _make_durable(repository: Repository, after: Status, made: _Committed) -> str:
     """Let the disk keep the commit before anything is said of it; why it may not, if so.
 
     Objects that git found, because a command of the agent's had made them, were never synced. So
@@ -270,27 +317,22 @@ async def _make_durable(
     layout = await repository.layout()
     if isinstance(layout, Absent):
         return layout.text
-    known = () if old is None else (f"^{old}",)
-    ran = await repository.read("rev-list", "--format=%T", head, *known, "--")
-    if ran.status != 0:
-        return summarize_output(ran)
-    # Of each commit "commit", its id, and the tree that no entry names.
-    found = [word for word in ran.out.decode().split() if word != "commit"]
-    found += [one.new.oid for one in changes if one.new is not None]
+    if made.problem:
+        return made.problem
     files = files_of_commit(layout.git_dir, layout.common_dir, after.branch)
     try:
-        await asyncio.to_thread(sync_objects, layout.common_dir / "objects", found)
+        await asyncio.to_thread(sync_objects, layout.common_dir / "objects", made.oids)
         await asyncio.to_thread(sync_refs, files)
     except OSError as error:
         return f"{error.filename or layout.git_dir}: {error.strerror}"
     return ""
 
 
-async def _explain(repository: Repository, step: str, ran: Ran, timeout_s: float) -> str:
+def _explain(hooks_folder: Path, step: str, ran: Ran, timeout_s: float) -> str:
     if ran.was_ended:
         return f"{step} took more than {timeout_s:g} s (does a hook or the signing program wait?)"
     is_of_hook = step == "git commit" and ran.status == 1
-    hooks = list(await find_hooks(repository, _HOOKS)) if is_of_hook else []
+    hooks = list(find_hooks(hooks_folder, _HOOKS)) if is_of_hook else []
     if len(hooks) == 1:
         step = f"the {hooks[0]} hook"
     elif hooks:

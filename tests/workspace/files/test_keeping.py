@@ -47,20 +47,31 @@ async def test_contents_that_a_scrub_of_another_thread_removed_are_kept_again(re
 
 
 class Watched(Objects):
-    """Notes which commands of git ran while this repository was locked."""
+    """Notes what was done while this repository was locked, and what while it was not."""
 
     seen: dict[str, bool]
 
-    async def out(self, *arguments: str, **more: Any) -> bytes:
+    async def _watch(self, name: str) -> None:
         folder = os.open((await self.layout()).common_dir, os.O_RDONLY)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self.seen[arguments[0]] = False
+            self.seen[name] = False
         except BlockingIOError:
-            self.seen[arguments[0]] = True
+            self.seen[name] = True
         finally:
             os.close(folder)
+
+    async def out(self, *arguments: str, **more: Any) -> bytes:
+        await self._watch(arguments[0])
         return await super().out(*arguments, **more)
+
+    async def write_tree(self, *arguments: Any) -> str:
+        await self._watch("tree")
+        return await super().write_tree(*arguments)
+
+    async def commit(self, *arguments: Any) -> str:
+        await self._watch("commit")
+        return await super().commit(*arguments)
 
 
 async def test_states_are_recorded_and_objects_removed_one_after_the_other(repo: Repo) -> None:
@@ -69,8 +80,8 @@ async def test_states_are_recorded_and_objects_removed_one_after_the_other(repo:
     watched.seen = {}
     repo.write("k.txt", "hunter2\n")
     made = await saved(states)
-    assert watched.seen.pop("write-tree")
-    assert watched.seen.pop("commit-tree")
+    assert watched.seen.pop("tree")
+    assert watched.seen.pop("commit")
     assert await states.purge(await states.rewrite([made.commit], without_it)) == {}
     assert watched.seen["prune"]
 

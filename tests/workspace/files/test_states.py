@@ -11,7 +11,7 @@ import pytest
 from case_tables import for_every_row
 from treadle.errors import FileStateError
 from treadle.thread.facts import FilesSaved
-from treadle.workspace.files import capture
+from treadle.workspace.files import git_index
 from treadle.workspace.files.capture import Camera
 from treadle.workspace.files.entries import (
     NOT_KEPT,
@@ -265,7 +265,7 @@ async def test_a_repository_without_room_is_given_up_after_two_attempts(repo: Re
     oid = repo.git("hash-object", "new.txt")
     (objects / oid[:2]).write_text("in the way")
     assert await states.save("before", None) is None
-    assert "hash-object" in states.problem
+    assert "an object cannot be written" in states.problem
     assert await states.save("before", None) is None
     (objects / oid[:2]).unlink()
     assert await states.save("before", None) is None
@@ -392,12 +392,12 @@ def test_what_was_written_in_the_moment_of_the_index_is_read_again(
 ) -> None:
     seen = (10, 10, 7, 3)
     indexed = {b"f": Indexed(FileEntry("100644", "a" * 40), seen)}
-    files = {b"f": capture._FileStatus("100644", 3, seen)}
-    assert capture._clean(indexed, files, written_ns) == ({b"f"} if is_clean else set())
+    files = {b"f": git_index.DiskFile("100644", 3, seen)}
+    assert git_index._find_clean(indexed, files, written_ns) == ({b"f"} if is_clean else set())
     for place in range(4):
         other = tuple(one + (at == place) for at, one in enumerate(seen))
-        changed = {b"f": capture._FileStatus("100644", 3, other)}  # type: ignore[arg-type]
-        assert capture._clean(indexed, changed, written_ns + 99) == set()
+        changed = {b"f": git_index.DiskFile("100644", 3, other)}  # type: ignore[arg-type]
+        assert git_index._find_clean(indexed, changed, written_ns + 99) == set()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.setup import Setup
 from treadle.store.local_store import LocalStore
 from treadle.workspace.commit import HOOK_S_MAX
+from treadle.workspace.commit_settings import read_commit_settings
 from treadle.workspace.files.entries import touched
 from treadle.workspace.git import Absent, Repository
 from treadle.workspace.message import plain_message
@@ -68,7 +69,8 @@ async def plan_agent_commit(
     mine = tuple(change for name, change in sorted(status.inside.items()) if name in names)
     if not mine:
         return NoCommit("all that the agent has changed is committed", is_done=True)
-    if obstacle := await find_obstacle(repository, status):
+    settings = await read_commit_settings(repository)
+    if obstacle := await find_obstacle(repository, status, settings):
         return NoCommit(f"not committed: {obstacle}")
     text = message or plain_message(mine)
     return AgentCommitPlan(tuple(change.name for change in mine), text, repository, status, mine)
@@ -84,6 +86,7 @@ async def commit_agent_changes(
         plan.status,
         plan.changes,
         plan.message,
+        settings=await read_commit_settings(plan.repository),
         timeout_s=HOOK_S_MAX,
         confined=confined,
     )

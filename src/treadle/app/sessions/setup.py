@@ -126,7 +126,12 @@ class DriverParts(Struct, frozen=True):
         self.sandbox.keep_scratch(scratch_of(self.places.scratch, thread_id))
         return DriverOptions(
             workspace=self.workspace,
-            files=FileStates(self.folder, thread_id, redact=self.redactor.redact, hides=self.hides),
+            files=FileStates(
+                self.workspace.repository,
+                thread_id,
+                redact=self.redactor.redact,
+                hides=self.hides,
+            ),
             context=self.context,
             redactor=self.redactor,
             ask=None if people is None else people.ask,

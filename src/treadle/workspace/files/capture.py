@@ -12,23 +12,18 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from treadle.errors import FileStateError
-from treadle.workspace.files.entries import (
-    LINK,
-    NOT_KEPT,
-    FileEntry,
-    Indexed,
-    parse_index,
-    parse_plain_index,
-)
+from treadle.workspace.files.entries import LINK, NOT_KEPT, FileEntry, Indexed
+from treadle.workspace.files.git_index import DiskFile, GitIndex, list_untracked
 from treadle.workspace.files.large_folders import crowds_of
 from treadle.workspace.files.objects import Objects, clock_ns
 from treadle.workspace.git import Layout
+from treadle.workspace.status import Status
 
 FILE_SIZE_MAX: Final = 20 * 1024 * 1024
 """Bytes of a file whose content is kept; agents write text."""
@@ -46,12 +41,12 @@ GROUP_COUNT: Final = 4096
 ATTEMPT_COUNT_MAX: Final = 3
 """Files come and go while one looks; so often it is tried again."""
 
+READ_COUNT_MAX: Final = 64
+READ_SIZE_MAX: Final = 4 * 1024 * 1024
+"""Files of the index, and their bytes, that are read rather than asked about."""
+
 CLOCK_NS: Final = 50_000_000
 """Two writes within this time may leave the same time stamp: file systems' clocks tick slowly."""
-
-_CONVERTED: Final = ":(top,exclude,attr:!ident !filter !working-tree-encoding)"
-"""Of these attributes none is set in what this leaves out: so it names what may be converted
-without a change of size."""
 
 _SEEN: TypeAlias = tuple[int, int, int, int]
 
@@ -68,14 +63,6 @@ class Capture(NamedTuple):
     changed_ns: Mapping[bytes, int] = MappingProxyType({})
     at_ns: int = 0
     nested: frozenset[bytes] = frozenset()
-
-
-class _FileStatus(NamedTuple):
-    """What `lstat` says of a file: git's mode, and what changes when it is written."""
-
-    mode: str
-    size: int
-    seen: _SEEN
 
 
 class Camera:
@@ -104,52 +91,40 @@ class Camera:
         """Files that held a known secret when they were read, until they are written again."""
         self._read: dict[bytes, tuple[str, _SEEN, str]] = {}
         """Of files that were read: mode, what changes when they are written, blob."""
-        self._sizes: dict[str, int] = {}
-        """Of blobs of the index."""
-        self._listed: tuple[bytes, dict[bytes, Indexed]] = (b"", {})
-        """The index as git told it last."""
-        self._format = b""
+        self._index = GitIndex(objects)
 
     def forget(self) -> bool:
         """Read everything anew next time; says whether anything was remembered."""
-        has_any = bool(self._read or self._sizes or self._listed[1])
-        self._read, self._sizes, self._listed = {}, {}, (b"", {})
-        return has_any
+        has_read, self._read = bool(self._read), {}
+        return self._index.forget() or has_read
 
-    async def capture(self, objects: Objects | None = None) -> Capture:
+    async def capture(
+        self, objects: Objects | None = None, status: Status | None = None
+    ) -> Capture:
         """The files as they are now; their contents are in the repository afterwards.
 
         Args:
             objects: where contents go this time, if elsewhere.
+            status: what git has just said; git is asked for what it does not say.
 
         Raises:
             FileStateError: git failed, or files kept changing.
         """
         for _ in range(ATTEMPT_COUNT_MAX):
-            found = await self._look(objects)
+            found = await self._look(objects, status)
             if found is not None:
                 return found
+            status = None
         raise FileStateError("the files changed while they were looked at, again and again")
 
-    async def _look(self, aside: Objects | None) -> Capture | None:
+    async def _look(self, aside: Objects | None, status: Status | None) -> Capture | None:
         """One attempt; `None` if files went away meanwhile."""
         layout = await self._objects.layout()
         at_ns = _now_ns(layout.git_dir)
-        written_ns = _written_ns(layout.git_dir / "index")
-        listed, untracked, converted = await asyncio.gather(
-            self._objects.out("ls-files", "--stage", "--debug", "--full-name", "-z"),
-            self._objects.out("ls-files", "--others", "--exclude-standard", "--full-name", "-z"),
-            self._objects.out("ls-files", "--full-name", "-z", "--", ":(top)", _CONVERTED),
+        indexed, found = await asyncio.gather(
+            self._index.list_files(layout), list_untracked(self._objects, status)
         )
-        if listed != self._listed[0]:
-            indexed = parse_index(listed)
-            if indexed is None:
-                plain = await self._objects.out("ls-files", "--stage", "--full-name", "-z")
-                indexed = parse_plain_index(plain)
-            self._listed = listed, indexed
-        indexed = self._listed[1]
         # A folder among the untracked is a repository of its own.
-        found = [path for path in untracked.split(b"\0") if path]
         others = [path for path in found if not path.endswith(b"/")]
         nested = frozenset(path for path in found if path.endswith(b"/"))
         files = await asyncio.to_thread(_find, layout.root, [*indexed, *others])
@@ -158,16 +133,24 @@ class Camera:
             for path, one in indexed.items()
             if one.entry.mode == NOT_KEPT and path not in files
         }
-        clean = _clean(indexed, files, written_ns)
-        same = await self._same(clean - {*converted.split(b"\0")}, indexed, files)
+        rest = {path: one for path, one in files.items() if not self._is_read(path, one)}
+        tracked = rest.keys() & indexed.keys()
+        same = set[bytes]()
+        if tracked and not (self._read and self._are_few(layout, tracked, rest)):
+            same = await self._index.find_same(layout, rest)
         entries.update(
-            (path, FileEntry(files[path].mode, indexed[path].entry.oid)) for path in same
+            (path, FileEntry(files[path].mode, self._read[path][2]))
+            for path in files.keys() - rest.keys()
         )
-        rest = {path: found for path, found in files.items() if path not in same}
+        for path in same:
+            entry = FileEntry(files[path].mode, indexed[path].entry.oid)
+            self._remember(path, rest.pop(path), entry, at_ns)
+            entries[path] = entry
         crowds = crowds_of(others, UNTRACKED_COUNT_MAX)
         for path in crowds.paths:
-            if path in rest:
-                entries[path] = await self._unkept(rest.pop(path))
+            if path in files:
+                entries[path] = await self._unkept(files[path])
+                rest.pop(path, None)
         try:
             skipped = list(crowds.folders)
             skipped += await self._keep(layout, rest, entries, indexed, aside)
@@ -175,23 +158,35 @@ class Camera:
             if await asyncio.to_thread(_find, layout.root, files) == files:
                 raise
             return None
-        changed_ns = {path: found.seen[1] for path, found in files.items()}
+        changed_ns = {path: one.seen[1] for path, one in files.items()}
         return Capture(entries, tuple(sorted(skipped)), changed_ns, at_ns, nested)
 
-    async def _same(
-        self, clean: set[bytes], indexed: dict[bytes, Indexed], files: dict[bytes, _FileStatus]
-    ) -> set[bytes]:
-        """Those of the unchanged files that have the bytes of their blob."""
-        unknown = {indexed[path].entry.oid for path in clean} - self._sizes.keys()
-        names = sorted(unknown)
-        for name, found in zip(names, await self._objects.types(names), strict=True):
-            self._sizes[name] = -1 if found is None else found[2]
-        return {path for path in clean if self._sizes[indexed[path].entry.oid] == files[path].size}
+    def _are_few(
+        self, layout: Layout, paths: Collection[bytes], files: Mapping[bytes, DiskFile]
+    ) -> bool:
+        """Whether these files of the index are read sooner than git says which have changed.
+
+        What git has of a hidden file is kept, and it is not read here.
+        """
+        return (
+            len(paths) < READ_COUNT_MAX
+            and sum(files[path].size for path in paths) < READ_SIZE_MAX
+            and not (self._hides and any(self._hides(_at(layout.root, path)) for path in paths))
+        )
+
+    def _is_read(self, path: bytes, found: DiskFile) -> bool:
+        known = self._read.get(path)
+        return known is not None and known[:2] == (found.mode, found.seen)
+
+    def _remember(self, path: bytes, found: DiskFile, entry: FileEntry, now_ns: int) -> None:
+        """Keep in mind what a file has; not where it may be written once more in the same tick."""
+        if max(found.seen[:2]) < now_ns - CLOCK_NS:
+            self._read[path] = found.mode, found.seen, entry.oid
 
     async def _keep(
         self,
         layout: Layout,
-        files: dict[bytes, _FileStatus],
+        files: dict[bytes, DiskFile],
         entries: dict[bytes, FileEntry],
         indexed: Mapping[bytes, Indexed],
         aside: Objects | None,
@@ -204,10 +199,6 @@ class Camera:
         skipped: list[bytes] = []
         root, left = layout.root, ALL_SIZE_MAX
         for path, found in files.items():
-            known = self._read.get(path)
-            if known is not None and known[:2] == (found.mode, found.seen):
-                entries[path] = FileEntry(found.mode, known[2])
-                continue
             is_open = found.mode == LINK or os.access(_at(root, path), os.R_OK)
             if self._hides is not None and self._hides(_at(root, path)):
                 is_open = False
@@ -228,20 +219,20 @@ class Camera:
             oids = await _write(aside or self._objects, root, files, some)
             for path, oid in zip(some, oids, strict=True):
                 entries[path] = FileEntry(files[path].mode, oid)
-                if aside is None and max(files[path].seen[:2]) < now_ns - CLOCK_NS:
-                    self._read[path] = files[path].mode, files[path].seen, oid
+                if aside is None:
+                    self._remember(path, files[path], entries[path], now_ns)
         return skipped
 
-    async def _unkept(self, found: _FileStatus) -> FileEntry:
+    async def _unkept(self, found: DiskFile) -> FileEntry:
         """The entry of a file whose content is not kept: another one when it changes."""
-        digest = hashlib.sha1 if await self._is_sha1() else hashlib.sha256
-        mark = digest(repr(found.seen).encode(), usedforsecurity=False).hexdigest()
+        digest = (await self._objects.layout()).digest
+        mark = hashlib.new(digest, repr(found.seen).encode(), usedforsecurity=False).hexdigest()
         return FileEntry(NOT_KEPT, mark)
 
     def _find_telling(
         self,
         root: Path,
-        files: Mapping[bytes, _FileStatus],
+        files: Mapping[bytes, DiskFile],
         paths: Iterable[bytes],
         known: Mapping[bytes, str],
     ) -> set[bytes]:
@@ -266,15 +257,9 @@ class Camera:
                 found.add(path)
         return found
 
-    async def _is_sha1(self) -> bool:
-        if not self._format:
-            out = await self._objects.out("rev-parse", "--show-object-format")
-            self._format = out.strip()
-        return self._format == b"sha1"
-
 
 async def _write(
-    objects: Objects, root: Path, files: dict[bytes, _FileStatus], paths: list[bytes]
+    objects: Objects, root: Path, files: dict[bytes, DiskFile], paths: list[bytes]
 ) -> list[str]:
     """Write the contents as blobs: of links where they lead, of files their bytes."""
     links = [path for path in paths if files[path].mode == LINK]
@@ -297,11 +282,11 @@ def _at(root: Path, path: bytes) -> str:
     return f"{root}/{os.fsdecode(path)}"
 
 
-def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, _FileStatus]:
+def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, DiskFile]:
     """Those of the paths that are files or links, reached through no link."""
     top = os.fsencode(root) + b"/"
     folders = {b"": True}
-    found: dict[bytes, _FileStatus] = {}
+    found: dict[bytes, DiskFile] = {}
     for path in paths:
         if path in found or not _is_folder(top, path.rpartition(b"/")[0], folders):
             continue
@@ -318,7 +303,7 @@ def _find(root: Path, paths: Iterable[bytes]) -> dict[bytes, _FileStatus]:
         else:
             continue
         seen = info.st_mtime_ns, info.st_ctime_ns, info.st_ino, info.st_size
-        found[path] = _FileStatus(mode, info.st_size, seen)
+        found[path] = DiskFile(mode, info.st_size, seen)
     return found
 
 
@@ -333,37 +318,9 @@ def _is_folder(top: bytes, path: bytes, known: dict[bytes, bool]) -> bool:
     return known[path]
 
 
-def _clean(
-    indexed: dict[bytes, Indexed], files: dict[bytes, _FileStatus], written_ns: int
-) -> set[bytes]:
-    """The files that are as the index knows them.
-
-    Git's rule: what was written in the same moment as the index, or later, may have changed since
-    without its time stamp saying so.
-    """
-    clean = set()
-    for path, one in indexed.items():
-        found = files.get(path)
-        if found is None or one.seen is None or one.entry.mode == NOT_KEPT:
-            continue
-        modified, changed, inode, size = found.seen
-        now = modified, changed, inode & 0xFFFFFFFF, size & 0xFFFFFFFF
-        is_link = one.entry.mode == LINK
-        if now == one.seen and modified < written_ns and is_link == (found.mode == LINK):
-            clean.add(path)
-    return clean
-
-
 def _now_ns(folder: Path) -> int:
     """Now, by the clock that stamps files; 0 where nothing can be written."""
     try:
         return clock_ns(folder)
-    except OSError:
-        return 0
-
-
-def _written_ns(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
     except OSError:
         return 0

@@ -128,13 +128,6 @@ def _side(mode: bytes, oid: bytes) -> FileEntry | None:
     return None if mode == b"000000" else FileEntry(mode.decode(), oid.decode())
 
 
-def format_index(entries: Mapping[bytes, FileEntry]) -> bytes:
-    """What `git update-index -z --index-info` reads."""
-    return b"".join(
-        f"{entry.mode} {entry.oid}\t".encode() + path + b"\0" for path, entry in entries.items()
-    )
-
-
 def compare(old: Mapping[bytes, FileEntry], new: Mapping[bytes, FileEntry]) -> list[FileChange]:
     """What differs between two states, by path."""
     paths = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))

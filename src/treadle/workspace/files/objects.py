@@ -7,10 +7,12 @@ import fcntl
 import os
 import re
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from treadle import helper_programs
@@ -18,7 +20,8 @@ from treadle.errors import FileStateError
 from treadle.process.result import Ran
 from treadle.scratch_folders import scratch_folder
 from treadle.workspace.files import pack_writer
-from treadle.workspace.files.entries import FileChange, FileEntry, format_index, parse_changes
+from treadle.workspace.files.entries import FileChange, FileEntry, parse_changes
+from treadle.workspace.files.loose_objects import LooseObjects, format_trees
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_objects, sync_objects, sync_refs
 
@@ -37,11 +40,12 @@ _QUIET: Final = (
 _ALONE: Final = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1"}
 """Objects are what they are: not what `git replace` says, and never fetched from elsewhere."""
 
-_WHO: Final = {
-    f"GIT_{role}_{field}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for field, value in (("NAME", "Treadle"), ("EMAIL", "treadle@localhost"))
-}
+_WHO: Final = "Treadle <treadle@localhost>"
+_NO_FILES: Final[Mapping[bytes, FileEntry]] = MappingProxyType({})
+
+ASKED_COUNT_MIN: Final = 8
+"""Trees that are written without asking git whether it has them in a pack; they are small."""
+
 _ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?(?:\^\{tree\})?")
 _ESCAPED: Final = {byte: f"\\{byte:03o}" for byte in (*range(32), ord('"'), ord("\\"), 127)}
 
@@ -60,6 +64,10 @@ class Objects:
     def __init__(self, repository: Repository, *, aside: Path | None = None) -> None:
         self._repository = repository
         self._aside = aside
+        self._pending: dict[str, None] = {}
+        """What was made, or found to be there, since a ref was set."""
+        self._durable: set[str] = set()
+        """What a ref was led to."""
 
     def beside(self, folder: Path) -> Objects:
         """The same objects; new ones go into this folder."""
@@ -147,13 +155,14 @@ class Objects:
 
     async def hash_files(self, paths: Sequence[str]) -> list[str]:
         """Write the bytes of these files as blobs, as they are; absolute paths, no links."""
-        if not paths:
-            return []
         if len(paths) >= pack_writer.COUNT_MIN:
             return await self._pack(paths)
-        data = b"".join(_quoted(os.fsencode(path)) + b"\n" for path in paths)
-        out = await self.out("hash-object", "-w", "--no-filters", "--stdin-paths", data=data)
-        return out.decode().split()
+        store = await self._store()
+
+        def write() -> list[str]:
+            return [store.write("blob", pack_writer.read_file(path)) for path in paths]
+
+        return self._note(await asyncio.to_thread(write))
 
     async def _pack(self, paths: Sequence[str]) -> list[str]:
         """Write them all at once; each group of them has the whole time of a look."""
@@ -168,22 +177,69 @@ class Objects:
 
     async def hash_bytes(self, contents: Sequence[bytes]) -> list[str]:
         """Write these bytes as blobs."""
-        if not contents:
-            return []
+        if len(contents) < pack_writer.COUNT_MIN:
+            store = await self._store()
+
+            def write() -> list[str]:
+                return [store.write("blob", content) for content in contents]
+
+            return self._note(await asyncio.to_thread(write))
         with scratch_folder() as folder:
             paths = [Path(folder, str(number)) for number in range(len(contents))]
             for path, content in zip(paths, contents, strict=True):
                 path.write_bytes(content)
             return await self.hash_files([str(path) for path in paths])
 
-    async def write_tree(self, entries: Mapping[bytes, FileEntry]) -> str:
-        """The tree of these files, by an index of its own; each of the contents is there."""
-        with scratch_folder() as folder:
-            extra = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-            data = format_index(entries)
-            await self.out("update-index", "-z", "--index-info", data=data, extra=extra)
-            out = await self.out("write-tree", extra=extra)
-        return out.decode().strip()
+    async def write_tree(
+        self, entries: Mapping[bytes, FileEntry], base: Mapping[bytes, FileEntry] = _NO_FILES
+    ) -> str:
+        """The tree of these files; each of the contents is there.
+
+        Args:
+            entries: the files, by path; no path is a folder of another.
+            base: files of a tree that a ref leads to, so that its contents are there.
+
+        Raises:
+            FileStateError: a content is not there, or the disk refused.
+        """
+        store = await self._store()
+        own = (entry for path, entry in entries.items() if base.get(path) != entry)
+        await self._check({entry.oid for entry in own if entry.is_kept}, store)
+        trees = await asyncio.to_thread(format_trees, entries, store)
+        new = [oid for oid in trees if oid not in self._durable]
+        lost = [oid for oid in new if not store.has(oid)]
+        if len(lost) > ASKED_COUNT_MIN:  # most are those of the last commit, in a pack
+            found = zip(lost, await self.types(lost), strict=True)
+            lost = [oid for oid, one in found if one is None]
+
+        def write() -> None:
+            for oid in lost:
+                store.write("tree", trees[oid])
+
+        await asyncio.to_thread(write)
+        self._note(new)
+        return list(trees)[-1]
+
+    async def _check(self, oids: set[str], store: LooseObjects) -> None:
+        """That these contents are there."""
+        unknown = sorted(oid for oid in oids if not store.has(oid))
+        for oid, found in zip(unknown, await self.types(unknown), strict=True):
+            if found is None:
+                raise FileStateError(f"the object {oid} is missing from the repository")
+
+    async def _store(self) -> LooseObjects:
+        layout = await self.layout()
+        return LooseObjects(self._aside or layout.common_dir / "objects", layout.digest)
+
+    def forget(self) -> None:
+        """Believe nothing to be there that was there: somebody else has moved our ref."""
+        self._pending.clear()
+        self._durable.clear()
+
+    def _note(self, oids: list[str]) -> list[str]:
+        """Keep in mind what a ref may come to lead to."""
+        self._pending.update(dict.fromkeys(oids))
+        return oids
 
     async def read_tree(self, tree: str) -> dict[bytes, FileEntry]:
         """The files of a tree, by path; it is named as in `types`."""
@@ -256,14 +312,30 @@ class Objects:
         message: str,
         dates: Mapping[str, str] | None = None,
     ) -> str:
-        """A commit by nobody in particular: no hooks, no signature, no branch."""
-        named = [word for parent in parents for word in ("-p", parent)]
-        extra = {**_WHO, **(dates or {})}
-        out = await self.out("commit-tree", tree, *named, data=message.encode(), extra=extra)
-        return out.decode().strip()
+        """A commit by nobody in particular: no hooks, no signature, no branch.
+
+        Args:
+            tree: its files.
+            parents: what it stands on.
+            message: all of it.
+            dates: of `author` and `committer`, as git has them (`1700000000 +0100`); now, if not
+                given.
+        """
+        now = f"{int(time.time())} +0000"
+        lines = [f"tree {tree}", *(f"parent {one}" for one in parents)]
+        lines += [f"{who} {_WHO} {(dates or {}).get(who, now)}" for who in ("author", "committer")]
+        content = "\n".join((*lines, "", message)).encode()
+        store = await self._store()
+        return self._note([await asyncio.to_thread(store.write, "commit", content)])[0]
 
     async def set_ref(
-        self, ref: str, commit: str | None, *, old: str = "", known: Sequence[str] = ()
+        self,
+        ref: str,
+        commit: str | None,
+        *,
+        old: str = "",
+        known: Sequence[str] = (),
+        contents: Iterable[str] | None = None,
     ) -> None:
         """Point a private ref to a commit, or remove it; durable, and noted in no reflog.
 
@@ -275,11 +347,20 @@ class Objects:
             old: if given, only if it points there now.
             known: commits whose objects are durable, or are left to who made them; without any,
                 all that no branch, tag or remote leads to is made durable.
+            contents: what the commit has besides the known ones and what was made here since a ref
+                was set last; git is asked for all of that if it is not given.
         """
         layout = await self.layout()
         if commit is not None:
-            written = await self._reached(commit, known)
+            if contents is None:
+                written = await self._reached(commit, known)
+            else:
+                written = list(dict.fromkeys((*self._pending, *contents)))
             await asyncio.to_thread(sync_objects, layout.common_dir / "objects", written)
+            # Where refs are files, a new one is written in the time that git takes to start.
+            if not old and await asyncio.to_thread(_write_ref, layout.common_dir, ref, commit):
+                self._settle()
+                return
         what = ["-d", ref] if commit is None else [ref, commit]
         what += [old] if old else []
         ran = await self.run("update-ref", "--no-deref", *what)
@@ -290,6 +371,12 @@ class Objects:
             raise FileStateError(f"git update-ref failed: {said}")
         if commit is not None:
             await asyncio.to_thread(sync_refs, {layout.common_dir / ref: layout.common_dir})
+            self._settle()
+
+    def _settle(self) -> None:
+        """A ref leads to all that was pending, and all of it is durable."""
+        self._durable.update(self._pending)
+        self._pending.clear()
 
     async def _reached(self, commit: str, known: Sequence[str]) -> list[str]:
         """The objects that a commit leads to and these do not, and some more at most."""
@@ -319,6 +406,35 @@ def set_aside(objects: Objects) -> Iterator[Objects]:
 STALE_NS: Final = 60 * 10**9
 """A lock on a private ref that is older than this is nobody's: one writer has the thread, and git
 holds such a lock for milliseconds. Without this a power cut in between would end all saving."""
+
+
+def _write_ref(common_dir: Path, ref: str, commit: str) -> bool:
+    """Point a ref to a commit, durably, as git does; whether that could be done.
+
+    It cannot where refs are kept in tables, nor while somebody holds its lock.
+    """
+    path, lock = common_dir / ref, common_dir / f"{ref}.lock"
+    if (common_dir / "reftable").exists():
+        return False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("xb")
+    except OSError:
+        return False
+    try:
+        with file:
+            file.write(f"{commit}\n".encode())
+            file.flush()
+            os.fsync(file.fileno())
+        lock.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            lock.unlink()
+        if isinstance(error, OSError):
+            raise FileStateError(f"{ref} cannot be written: {error.strerror}") from error
+        raise
+    sync_refs({path: common_dir})
+    return True
 
 
 def _free(lock: Path, folder: Path) -> bool:

@@ -40,7 +40,7 @@ def read_batch(paths: Sequence[str]) -> tuple[int, bytes]:
     count, size = 0, 0
     parts: list[bytes] = []
     for path in paths[:GROUP_COUNT]:
-        content = _read(path)
+        content = read_file(path)
         parts += (b"blob\nmark :1\ndata %d\n" % len(content), content, b"\nget-mark :1\n")
         count += 1
         size += len(content)
@@ -49,7 +49,13 @@ def read_batch(paths: Sequence[str]) -> tuple[int, bytes]:
     return count, b"".join(parts)
 
 
-def _read(path: str) -> bytes:
+def read_file(path: str) -> bytes:
+    """The bytes of a file; a link is not followed, and nothing waits for a pipe.
+
+    Raises:
+        OSError: it cannot be read.
+        FileStateError: it is no file any more.
+    """
     with os.fdopen(os.open(path, _OPEN), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise FileStateError(f"{path} is no file any more")

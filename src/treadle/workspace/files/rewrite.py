@@ -139,8 +139,7 @@ def _parse_state(content: bytes) -> _State:
     dates = {}
     for key, value in fields:
         if key in ("author", "committer"):
-            seconds, zone = value.rsplit(" ", 2)[-2:]
-            dates[f"GIT_{key.upper()}_DATE"] = f"@{seconds} {zone}"
+            dates[key] = " ".join(value.rsplit(" ", 2)[-2:])
     parents = tuple(value for key, value in fields if key == "parent")
     return _State(dict(fields)["tree"], parents, dates, message)
 

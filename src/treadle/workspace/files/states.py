@@ -1,14 +1,14 @@
 """The workspace's files as they were, kept as git commits under a private ref of each thread.
 
-What a person sees of a repository is never touched: not the index (an own one is made for each
-tree and thrown away), HEAD, branches, stash, configuration or reflogs. No hook, filter, monitor or
-signature runs. Ignored files are neither kept nor changed; repositories within the repository stay
-as they are.
+What a person sees of a repository is never touched: not the index, HEAD, branches, stash,
+configuration or reflogs. No hook, filter, monitor or signature runs. Ignored files are neither kept
+nor changed; repositories within the repository stay as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal
@@ -22,6 +22,7 @@ from treadle.workspace.files.objects import Objects, set_aside
 from treadle.workspace.files.restore import Put, put_back
 from treadle.workspace.files.rewrite import StateRewrite, purge, rewrite_chain
 from treadle.workspace.git import Absent, Layout, Repository
+from treadle.workspace.status import Status
 
 FAILURE_COUNT_MAX: Final = 2
 """What took too long or found no room so often in a row is not tried before each round again."""
@@ -38,7 +39,9 @@ class FileStates:
     """The states of one thread's workspace.
 
     Args:
-        folder: the workspace; only what lies in it is kept, even if the repository is larger.
+        folder: the workspace; only what lies in it is kept, even if the repository is larger. Or
+            the repository around it, if it is shared with who looks at it just before a state is
+            kept: git is asked once.
         thread_id: the thread.
         file_size_max: bytes of a file whose content is kept.
         redact: replaces known secrets; a file that holds one is not kept, unless git has it.
@@ -48,7 +51,7 @@ class FileStates:
 
     def __init__(
         self,
-        folder: str | Path,
+        folder: str | Path | Repository,
         thread_id: str,
         *,
         file_size_max: int = FILE_SIZE_MAX,
@@ -56,7 +59,7 @@ class FileStates:
         hides: Callable[[str], bool] | None = None,
     ) -> None:
         self._thread_id = thread_id
-        self._repository = Repository(folder)
+        self._repository = folder if isinstance(folder, Repository) else Repository(folder)
         self._objects = Objects(self._repository)
         self._camera = Camera(
             self._objects, file_size_max=file_size_max, redact=redact, hides=hides
@@ -64,6 +67,8 @@ class FileStates:
         self._last: tuple[dict[bytes, FileEntry] | None, str] = (None, "")
         self._recorded: Capture | None = None
         """The files as they were recorded last, or found to be unchanged."""
+        self._tip = ""
+        """The commit that this process has led the ref to, with those files."""
         self._failure_count = 0
         self.problem = ""
         """Why files are not kept; empty while they are."""
@@ -82,28 +87,32 @@ class FileStates:
         earlier looks may be out of date (a scrub of another thread removes contents): after an
         error it is forgotten, and all is done once more.
         """
+        status = self._repository.take_status()
         layout = await self._repository.layout()
         if isinstance(layout, Absent):
             self.problem = layout.text
         if self._failure_count == FAILURE_COUNT_MAX or isinstance(layout, Absent):
             return None
         try:
-            saved = await self._save(moment, previous)
+            saved = await self._save(moment, previous, status)
         except (FileStateError, OSError) as error:
             self._failure_count += 1
-            self._recorded = None
+            self._recorded, self._tip = None, ""
             self.problem = str(error)
             return None
         self.problem, self._failure_count = "", 0
         return saved
 
     async def _save(
-        self, moment: Literal["before", "after"], previous: FilesSaved | None
+        self,
+        moment: Literal["before", "after"],
+        previous: FilesSaved | None,
+        status: Status | None,
     ) -> FilesSaved | None:
         try:
-            return await self.record(await self._camera.capture(), moment, previous)
+            return await self.record(await self._camera.capture(None, status), moment, previous)
         except (FileStateError, OSError):
-            self._last = None, ""
+            self._last, self._tip = (None, ""), ""
             if not self._camera.forget():
                 raise
         return await self.record(await self._camera.capture(), moment, previous)
@@ -139,23 +148,44 @@ class FileStates:
         self, files: Capture, moment: Literal["before", "after"], previous: FilesSaved | None
     ) -> FilesSaved | None:
         known = "" if previous is None else previous.commit
-        recorded = [known] if known else []
-        head, ref, *last = await self._objects.types(recorded, own=("HEAD", self.ref))
-        is_there = bool(last) and last[0] is not None
+        base = await self._find_base(known)
+        if base is None:
+            recorded = [known] if known else []
+            head, ref, *last = await self._objects.types(recorded, own=("HEAD", self.ref))
+            is_there, is_kept = bool(last) and last[0] is not None, ref is not None
+        else:
+            head, is_there, is_kept = None, True, True
         # A tree that the ref leads to is whole; any other is checked by being written.
-        if files.entries != self._last[0] or not is_there or ref is None:
-            self._last = files.entries, await self._objects.write_tree(files.entries)
+        if files.entries != self._last[0] or not is_there or not is_kept:
+            tree = await self._objects.write_tree(files.entries, base or {})
+            self._last = files.entries, tree
         tree = self._last[1]
         if previous is not None and is_there and tree == previous.tree:
-            if ref is None:  # a fork has the state of its base, and keeps it by a ref of its own
+            if not is_kept:  # a fork has the state of its base, and keeps it by a ref of its own
                 await self._objects.set_ref(self.ref, known, known=[known])
+            self._tip = known
             return None
         parents = durable = [known] if is_there else [] if head is None else [head[0]]
         if moment == "after" and previous is not None and is_there:
             parents = [await self._between(files, previous)]
         commit = await self._objects.commit(tree, parents, self._message(moment))
-        await self._objects.set_ref(self.ref, commit, known=durable)
+        contents = None if base is None else _find_contents(files.entries, base)
+        await self._objects.set_ref(self.ref, commit, known=durable, contents=contents)
+        self._tip = commit
         return FilesSaved(commit, tree, moment, names(files.skipped, SKIPPED_COUNT_MAX))
+
+    async def _find_base(self, known: str) -> Mapping[bytes, FileEntry] | None:
+        """The files of the newest state, if it is the one that this process has kept last.
+
+        Then all that it has is there. A scrub, or a `git pack-refs`, ends that: git is asked.
+        """
+        layout = await self._objects.layout()
+        if self._recorded is not None and known and self._tip == known:
+            with suppress(OSError):
+                if (layout.common_dir / self.ref).read_text(encoding="ascii") == f"{known}\n":
+                    return self._recorded.entries
+        self._objects.forget()
+        return None
 
     def _message(self, moment: str) -> str:
         return f"{moment}\n\nTreadle-Thread: {self._thread_id}\nTreadle-Moment: {moment}\n"
@@ -398,3 +428,7 @@ def _without_clashes(entries: dict[bytes, FileEntry]) -> dict[bytes, FileEntry]:
 
 def _slashes(path: bytes) -> Iterable[int]:
     return (place for place, byte in enumerate(path) if byte == ord("/"))
+
+
+def _find_contents(entries: Mapping[bytes, FileEntry], base: Mapping[bytes, FileEntry]) -> set[str]:
+    return {one.oid for path, one in entries.items() if one.is_kept and base.get(path) != one}
