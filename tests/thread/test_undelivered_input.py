@@ -34,12 +34,13 @@ from treadle.thread.facts import (
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
 from treadle.thread.snapshot import decode_snapshot, encode_snapshot, restore_fold
-from treadle.thread.typed_words import COMMANDS_HEAD, strip_additions
+from treadle.thread.typed_words import COMMANDS_HEAD, ENDS_HEAD, strip_additions
 from treadle.thread.undelivered_input import (
     COMMAND_COUNT_MAX,
     QueuedMessage,
     UndeliveredInput,
     append_commands,
+    append_undelivered,
 )
 
 ONE, TWO, THREE = (Message.user(text) for text in ("one", "two", "three"))
@@ -253,3 +254,13 @@ def test_the_words_of_a_person_come_back_alone_whatever_was_run() -> None:
     for text, output in islice(product(texts, outputs), 20):
         told = append_commands((CommandShown("run", output),), Message.user(text))
         assert strip_additions(told.content) == text
+
+
+def test_a_message_tells_of_what_ended_in_the_background_and_of_nothing_else() -> None:
+    ends = tuple(BackgroundEnded(name, "make", exit_code=at) for at, name in enumerate("ab"))
+    for count in range(3):
+        undelivered = UndeliveredInput(ends=ends[:count])
+        told = append_undelivered(undelivered, ONE).content
+        assert (ENDS_HEAD in told) == bool(count)
+        assert told.startswith(ONE.content)
+        assert strip_additions(told) == ONE.content
