@@ -32,6 +32,8 @@ from typing import Any, Final, Self, TypeVar
 import pyte
 
 import warm_process
+from treadle.terminal.early_prompt import PLACEHOLDER
+from treadle.terminal.layout import PLACEHOLDER_AT_WORK
 
 T = TypeVar("T")
 
@@ -65,6 +67,11 @@ ALT_ENTER: Final = "\x1b\r"
 def ctrl(letter: str) -> str:
     """The key that Ctrl and a letter make."""
     return chr(ord(letter.upper()) - 64)
+
+
+def is_empty_input(line: str) -> bool:
+    """Whether the line of a screen is the input with nothing in it but its placeholder."""
+    return line.strip() in {">", *(f"> {words}" for words in (PLACEHOLDER, PLACEHOLDER_AT_WORK))}
 
 
 def _take_terminal() -> None:

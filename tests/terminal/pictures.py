@@ -6,6 +6,7 @@ differ from run to run, so no test holds the files to the program.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyte
 from wcwidth import wcwidth
@@ -22,7 +23,10 @@ from wcwidth import wcwidth
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS)]
 
-from terminal.harness import ENTER, TAB, Screen  # noqa: E402 - it is run as a script
+from models.speakers import SPEAK  # noqa: E402 - it is run as a script
+from sync.wire_server import Asked, WireServer, reply  # noqa: E402
+from terminal.harness import ENTER, TAB, Screen  # noqa: E402
+from treadle.terminal.early_prompt import PLACEHOLDER  # noqa: E402
 
 FOLDER: Final = TESTS.parent / "docs" / "pictures"
 
@@ -53,26 +57,22 @@ COLOURS: Final = {
 
 GROUND: Final = "#1b1e25"
 
-SCRIPT: Final = r'''
-[[replies]]
-when = { user = "^fix", step = 0 }
-text = "I run the tests first."
-calls = [{ tool = "bash", arguments = { access = "write", command = "python3 -m unittest" } }]
+Reply: TypeAlias = tuple[str, tuple[tuple[str, str, dict[str, object]], ...]]
+"""What the model says: a text, and calls with their ids, names and arguments."""
 
-[[replies]]
-when = { user = "^fix", step = 1 }
-[[replies.calls]]
-tool = "edit_file"
-arguments.path = "calc.py"
-arguments.edits = [{ old_str = "return a - b", new_str = "return a + b" }]
 
-[[replies]]
-when = { user = "^fix", step = 2 }
-calls = [{ tool = "bash", arguments = { access = "write", command = "python3 -m unittest" } }]
+def run(command: str, text: str = "") -> Reply:
+    """A command that writes."""
+    return text, (("c", "bash", {"command": command, "access": "write"}),)
 
-[[replies]]
-when.user = "^fix"
-text = """
+
+EDIT: Final = [{"old_str": "return a - b", "new_str": "return a + b"}]
+FIX: Final[tuple[Reply, ...]] = (
+    run("python3 -m unittest", "I run the tests first."),
+    ("", (("c", "edit_file", {"path": "calc.py", "edits": EDIT}),)),
+    run("python3 -m unittest"),
+    (
+        """
 The sign was wrong, and the test is right:
 
 - `add` subtracted; it **adds** now
@@ -81,24 +81,30 @@ The sign was wrong, and the test is right:
 ```python
 assert add(2, 3) == 5
 ```
-"""
+""",
+        (),
+    ),
+)
+PUBLISH: Final[tuple[Reply, ...]] = (
+    run(
+        "git add -A && git commit -qm 'fix: add' && git push --force origin main",
+        "The branch has changed upstream; I overwrite it.",
+    ),
+)
+MEASURE: Final[tuple[Reply, ...]] = (run("python3 measure.py", "I measure it."),)
 
-[[replies]]
-when = { user = "^publish", step = 0 }
-text = "The branch has changed upstream; I overwrite it."
-[[replies.calls]]
-tool = "bash"
-arguments.command = "git add -A && git commit -qm 'fix: add' && git push --force origin main"
-arguments.access = "write"
 
-[[replies]]
-when = { user = "^how", step = 0 }
-text = "I measure it."
-calls = [{ tool = "bash", arguments = { access = "write", command = "python3 measure.py" } }]
+def model(replies: Sequence[Reply]) -> WireServer:
+    """Anthropic's API on this machine, which gives these replies, and subjects for commits."""
+    left = iter(replies)
 
-[[replies]]
-text = "fix: add instead of subtracting"
-'''
+    def answer(asked: Asked) -> bytes:
+        is_commit = "commit message" in str(json.loads(asked.plain).get("system", ""))
+        text, calls = ("fix: add instead of subtracting", ()) if is_commit else next(left)
+        return reply(200, SPEAK["anthropic-messages"](text, calls), "text/event-stream")
+
+    return WireServer(answer)
+
 
 FILES: Final = {
     "calc.py": "def add(a, b):\n    return a - b\n",
@@ -127,7 +133,8 @@ def fixes(screen: Screen) -> None:
     """A bug is found, mended and tested."""
     screen.type("fix the failing test" + ENTER)
     screen.wait_for("assert add(2, 3) == 5")
-    screen.wait_until_gone("Esc interrupts")
+    screen.wait_for("tip: ")
+    screen.wait_for_shown(f"> {PLACEHOLDER}")
 
 
 def asks(screen: Screen) -> None:
@@ -148,12 +155,12 @@ def queues(screen: Screen) -> None:
     screen.wait_for_shown("tell me what you")
 
 
-PICTURES: Final[dict[str, tuple[Callable[[Screen], None], str]]] = {
-    "session": (fixes, "auto"),
-    "approval": (asks, "ask"),
-    "queue": (queues, "auto"),
+PICTURES: Final[dict[str, tuple[Callable[[Screen], None], str, tuple[Reply, ...]]]] = {
+    "session": (fixes, "auto", FIX),
+    "approval": (asks, "ask", PUBLISH),
+    "queue": (queues, "auto", MEASURE),
 }
-"""Each with its approval mode."""
+"""Each with its approval mode, and what the model says."""
 
 
 def svg(screen: Screen) -> str:
@@ -236,14 +243,13 @@ def _box(column: int, top: int, length: int, colour: str, opacity: float = 1.0) 
 
 def take(name: str) -> str:
     """One picture, from a session in a fresh repository of a fresh user."""
-    act, mode = PICTURES[name]
-    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+    act, mode, replies = PICTURES[name]
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder, model(replies) as server:
         root = Path(folder)
         repository = root / "calculator"
         repository.mkdir()
         for path, text in FILES.items():
             (repository / path).write_text(text)
-        (root / "model.toml").write_text(SCRIPT)
         (root / "gitconfig").write_text("[user]\n\tname = Ada\n\temail = ada@example.org\n")
         environment = {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -252,12 +258,13 @@ def take(name: str) -> str:
             "GIT_CONFIG_GLOBAL": str(root / "gitconfig"),
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm-256color",
+            "ANTHROPIC_API_KEY": "sk-ant-of-nobody",
+            "ANTHROPIC_BASE_URL": server.url,
         }
         (root / "user").mkdir()
         for arguments in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "feat: add"]):
             subprocess.run(["git", *arguments], cwd=repository, env=environment, check=True)
-        model = ["-m", "scripted:../model.toml"]
-        command = [sys.executable, "-m", "treadle", *model, "--approval-mode", mode]
+        command = [sys.executable, "-m", "treadle", "--approval-mode", mode]
         with Screen(command, cwd=repository, env=environment, rows=34) as screen:
             screen.wait_for("a new thread in")
             act(screen)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from terminal.harness import ENTER, ESC, Screen, ctrl
+from terminal.harness import ENTER, ESC, Screen, ctrl, is_empty_input
 from terminal.talks import Start, told
 
 
@@ -18,7 +18,7 @@ def is_at_rest(screen: Screen) -> bool:
     """Whether the status line stands below an empty input."""
     lines = screen.shown.splitlines()
     modes = ("plan", "ask", "auto", "private")
-    return len(lines) > 1 and lines[-1].startswith(modes) and lines[-2].strip() == ">"
+    return len(lines) > 1 and lines[-1].startswith(modes) and is_empty_input(lines[-2])
 
 
 def test_what_only_tells_something_is_told_while_there_is_no_thread_too(start: Start) -> None:

@@ -6,7 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-from terminal.harness import ENTER, TAB, UP
+from terminal.harness import ENTER, TAB, UP, is_empty_input
 from terminal.talks import Start, told
 from terminal.test_chat_commands import is_at_rest
 
@@ -69,7 +69,7 @@ def test_one_that_waits_or_was_said_goes_back_into_the_input_as_it_was_typed(
     talk.wait_for("This is the")
     talk.type("/more now" + TAB)
     talk.wait_for("/more now")
-    talk.wait_for(lambda screen: screen.shown.splitlines()[-2].strip() == ">")
+    talk.wait_for(lambda screen: is_empty_input(screen.shown.splitlines()[-2]))
     talk.type(UP)
     talk.wait_for(lambda screen: screen.shown.splitlines()[-2].strip() == "> /more now")
     talk.type("\x15\x1b")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from models.speakers import SPEAK
 from sync.wire_server import Asked, WireServer, reply
-from terminal.harness import ENTER, ESC, TREADLE, Screen, ctrl, pasted
-from terminal.talks import Start, Talk, told
+from terminal.harness import BACKSPACE, ENTER, ESC, TREADLE, Screen, ctrl, pasted
+from terminal.talks import Start, Talk, held, told
+from treadle.terminal.early_prompt import PLACEHOLDER
+from treadle.terminal.layout import PLACEHOLDER_AT_WORK
+from treadle.terminal.thread_view import TRY, WELCOME
 
 Fresh = Callable[..., Talk]
 
@@ -118,6 +122,24 @@ def test_a_plain_terminal_shows_no_key_either(fresh: Fresh, environment: dict[st
     check_key_is_kept_unseen(talk, environment)
 
 
+def test_login_without_a_name_offers_what_there_is(
+    fresh: Fresh, environment: dict[str, str]
+) -> None:
+    with WireServer(provider) as server:
+        talk = fresh("login", ANTHROPIC_BASE_URL=server.url)
+        talk.wait_for("Who answers?")
+        row = next(line for line in talk.lines if "anthropic " in line)
+        assert row.endswith("paste a key")
+        assert any("a Treadle server" in line for line in talk.lines)
+        talk.type(row.split()[0] + ENTER)
+        talk.wait_for("Key of anthropic:")
+        talk.wait_for(lambda screen: not screen.is_cooked)
+        talk.type(KEY + ENTER)
+        assert talk.wait_for_end() == 0
+    assert "new threads use anthropic:claude-sonnet-5-5" in talk.text
+    check_key_is_kept_unseen(talk, environment)
+
+
 def check_key_is_kept_unseen(talk: Talk, environment: dict[str, str]) -> None:
     """In its file alone, which nobody else can read."""
     assert not {KEY, WRONG} & set(talk.raw.decode().split())
@@ -180,3 +202,60 @@ def test_the_provider_that_was_named_is_asked_about_first(fresh: Fresh) -> None:
     talk.wait_for_shown("Paste the key of groq")
     talk.type(ESC)
     talk.wait_for(lambda screen: screen.is_marked("groq"))
+
+
+# ---- what is taught ----------------------------------------------------------------------------
+
+
+def test_a_welcome_of_four_lines_fits_and_the_quiet_get_none(start: Start) -> None:
+    talk = start(columns=240)
+    talk.wait_for(TRY)
+    what, folder, model, tries = talk.lines[:4]
+    assert (what, tries) == (WELCOME, TRY)
+    assert folder.startswith("a new thread in /")
+    assert ", mode ask, " in model
+    assert max(len(line) for line in (WELCOME, TRY)) <= 80
+    quiet = start("-q", columns=240)
+    quiet.wait_for(", mode ask, ")
+    quiet.wait_for("ask · ")
+    assert "a coding agent" not in quiet.text
+    assert "try: " not in quiet.text
+
+
+def test_the_empty_input_says_what_may_stand_in_it(start: Start, repository: Path) -> None:
+    talk = start()
+    talk.wait_for_shown(f"> {PLACEHOLDER}")
+    line = talk.line_with(PLACEHOLDER)
+    assert talk.cursor == (line, 2)
+    talk.type("w")
+    talk.wait_until_gone(PLACEHOLDER)
+    talk.type(BACKSPACE)
+    talk.wait_for_shown(f"> {PLACEHOLDER}")
+    os.mkfifo(repository / "fifo")
+    talk.type("wait" + ENTER)
+    talk.answer("y")
+    with held(repository / "fifo"):
+        talk.wait_for_shown(PLACEHOLDER_AT_WORK)
+    talk.wait_for_shown(f"> {PLACEHOLDER}")
+    narrow = start(columns=40)
+    narrow.wait_for("\n>\nask")
+    assert "(say what" not in narrow.text
+
+
+def test_a_tip_is_told_when_it_fits_and_no_more_once_it_was_used(
+    start: Start, environment: dict[str, str], repository: Path
+) -> None:
+    talk = start("--approval-mode", "auto-edit")
+    talk.say("edit it", "tip: Esc Esc goes back")
+    talk.type(ESC + ESC)
+    talk.wait_for_shown("Back to before which prompt?")
+    talk.type(ESC)
+    talk.wait_until_gone("Back to before which prompt?")
+    assert talk.leave() == 0
+    told(environment, "blame", "calc.py", cwd=repository)
+    known = json.loads(Path(environment["TREADLE_HOME"], "state", "tips.json").read_text())
+    assert known == {"used": ["blame"], "told": {"rewind": 1}}
+    again = start("-q", "--approval-mode", "auto-edit")
+    again.say("edit it", "It adds now.")
+    again.say("good morning", "Hello there.")
+    assert "tip: " not in again.text

@@ -14,7 +14,7 @@ import pyte
 import pytest
 
 from terminal.conftest import BRACKETED, TESTS, StartToy
-from terminal.harness import ENTER, Screen, ctrl, pasted
+from terminal.harness import ENTER, Screen, ctrl, is_empty_input, pasted
 from treadle.terminal.buffered_output import BEHIND_SIZE
 from treadle.terminal.choice_dialog import QUIET_S
 from treadle.terminal.layout import INPUT_LINES_MAX
@@ -65,7 +65,7 @@ def test_what_is_live_is_no_higher_than_the_screen(toy: StartToy) -> None:
     screen.type("tall 100" + ENTER)
     screen.wait_for_shown("tall 99")
     assert not any("tall 0" in line for line in screen.scrollback)
-    assert screen.lines[screen.cursor[0]] == ">"
+    assert is_empty_input(screen.lines[screen.cursor[0]])
     screen.type("tall 0" + ENTER)
     screen.wait_until_gone("tall 99")
     assert screen.cursor[0] <= 3, "the input came up again"
@@ -84,7 +84,7 @@ def test_a_narrow_screen_breaks_nothing(toy: StartToy, columns: int) -> None:
     screen.wait_for(lambda s: s.shown.count("漢") >= 5)
     screen.type(ENTER)
     screen.wait_for("submi")
-    screen.wait_for(lambda s: s.lines[s.cursor[0]] == ">")
+    screen.wait_for(lambda s: is_empty_input(s.lines[s.cursor[0]]))
 
 
 def test_a_resize_while_streaming_keeps_what_was_committed_and_the_input(toy: StartToy) -> None:

@@ -212,6 +212,7 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
                 f"options of `treadle -p` stand before no command: put them after "
                 f"`{ctx.invoked_subcommand}`, if it has them"
             )
+        _note_use(ctx.invoked_subcommand)
         return
     is_chat = given["prompt"] is None
     if ctx.args:
@@ -226,6 +227,15 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
     from treadle.cli.turn import TurnOptions, run_turn
 
     ctx.exit(run_turn(TurnOptions(**given)))
+
+
+def _note_use(name: str) -> None:
+    """Who uses a command needs no tip about it any more."""
+    if name in ("blame", "rewind", "resume"):
+        from treadle.app.feature_tips import mark_used
+        from treadle.app.stores import user_folders
+
+        mark_used(user_folders(), name)
 
 
 def _join_prompt(words: list[str], printed: str | None) -> str:

@@ -25,7 +25,7 @@ from treadle.errors import MissingModelError, UsageError
 from treadle.terminal.chat import Chat
 from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
-from treadle.terminal.thread_view import show_header, show_thread
+from treadle.terminal.thread_view import show_thread, show_welcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -176,11 +176,20 @@ async def _prepare_chat(chat: Chat, *, is_named: bool) -> None:
         await chat.sessions.prepare()
         await _show_new_thread(chat)
         return
+    _note_resumption()
     if options.fork:
         assert chat.sessions.thread_id is not None
         await chat.fork(chat.sessions.thread_id)
     await show_thread(chat)
     await chat.resume()
+
+
+def _note_resumption() -> None:
+    """Who goes on with a thread needs no tip about it any more."""
+    from treadle.app.feature_tips import mark_used
+    from treadle.app.stores import user_folders
+
+    mark_used(user_folders(), "resume")
 
 
 async def _pick_thread(chat: Chat) -> None:
@@ -195,7 +204,7 @@ async def _pick_thread(chat: Chat) -> None:
 
 async def _show_new_thread(chat: Chat) -> None:
     """Where the thread will be that begins with the first prompt, and what else is to be done."""
-    show_header(chat)
+    show_welcome(chat)
     await _show_unfinished(chat)
 
 

@@ -13,6 +13,8 @@ import termios
 from typing import Any, Final
 
 PROMPT: Final = "> "
+PLACEHOLDER: Final = "(say what to do · / commands · @ files · ! a command of yours)"
+"""In the empty input; in brackets, as colours alone tell nothing apart."""
 
 _CLEAR: Final = "\r\x1b[J"
 
@@ -68,9 +70,16 @@ class EarlyPrompt:
     def _draw(self) -> None:
         if self._is_over:
             return
-        below = f"\r\n{self._status}\r\x1b[1A\x1b[{len(PROMPT)}C"
-        _write(PROMPT + (below if self._status else ""))
+        below = f"\r\n{self._status}\r\x1b[1A" if self._status else "\r"
+        _write(f"{PROMPT}{_describe_empty_input()}{below}\x1b[{len(PROMPT)}C")
         self._is_drawn = True
+
+
+def _describe_empty_input() -> str:
+    """The placeholder, where it fits a line."""
+    if len(PROMPT) + len(PLACEHOLDER) >= screen_width():
+        return ""
+    return PLACEHOLDER if os.environ.get("NO_COLOR") else f"\x1b[90m{PLACEHOLDER}\x1b[0m"
 
 
 def _write(text: str) -> None:

@@ -12,12 +12,12 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Windo
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
-from prompt_toolkit.layout.processors import ConditionalProcessor, PasswordProcessor
+from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, PasswordProcessor
 
 from treadle.terminal.canvas import Canvas
 from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.dialogs import ListDialog, TextDialog, to_single_line
-from treadle.terminal.early_prompt import PROMPT
+from treadle.terminal.early_prompt import PLACEHOLDER, PROMPT
 from treadle.terminal.ports import QueuedInput, StyledLine
 from treadle.terminal.status_line import status_line
 from treadle.terminal.styles import prompt_style
@@ -27,6 +27,8 @@ MENU_LINES_MAX: Final = 6
 LIST_LINES_MAX: Final = 10
 SPACED_ROWS_MIN: Final = 10
 """Screens with so many rows have an empty line above the input."""
+
+PLACEHOLDER_AT_WORK: Final = "(Enter: heard next · Tab: after this turn · Esc: stop)"
 
 INPUT_LINES_MAX: Final = 12
 """A longer text scrolls within so many lines."""
@@ -63,8 +65,16 @@ class ScreenLayout:
         self._live, self._queue, self._title = _LineWindow(), _LineWindow(), _LineWindow()
         self._list, self._status = _LineWindow(), _LineWindow()
         self._input_height = 1
+        self._columns = 0
         self._input = Window(
-            BufferControl(canvas.buffer),
+            BufferControl(
+                canvas.buffer,
+                input_processors=[
+                    ConditionalProcessor(
+                        AfterInput(self._placeholder), Condition(lambda: not canvas.buffer.text)
+                    )
+                ],
+            ),
             height=lambda: Dimension.exact(self._input_height),
             get_line_prefix=_line_prefix,
             wrap_lines=True,
@@ -105,6 +115,11 @@ class ScreenLayout:
             focused_element=self._input,
         )
 
+    def _placeholder(self) -> StyleAndTextTuples:
+        words = PLACEHOLDER_AT_WORK if self._canvas.keys.is_at_work else PLACEHOLDER
+        fits = len(PROMPT) + len(words) < self._columns
+        return [(prompt_style("dim"), words if fits else "")]
+
     @property
     def is_live(self) -> bool:
         """Whether the view had something to draw."""
@@ -125,6 +140,7 @@ class ScreenLayout:
 
         Input and choices come first, then the rest as far as there is room, what is live last.
         """
+        self._columns = size.columns
         room = size.rows
         room -= self._fit_input(size, room)
         self._list.lines = self._list_lines(room, size.columns)

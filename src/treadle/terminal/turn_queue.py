@@ -17,6 +17,7 @@ from treadle.errors import AgentError, StoreError
 from treadle.terminal.ports import QueuedInput, TurnQueueEntry
 
 if TYPE_CHECKING:
+    from treadle.app.feature_tips import TipChooser
     from treadle.app.sessions.open_threads import Session
     from treadle.errors import TreadleError
     from treadle.outputs import Output, TurnFinished
@@ -75,6 +76,7 @@ class TurnQueue:
         self._shown: list[tuple[str, str, int]] = []
         """Commands of the person, with output and exit code, from before there was a thread."""
         self.is_at_turn = False
+        self._tips: TipChooser | None = None
 
     # ---- what waits ----------------------------------------------------------------------------
 
@@ -292,12 +294,29 @@ class TurnQueue:
                 await self.stop_delivery()
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     raise
+        await self._tell_tip(finished)
         return finished
 
-    def observe_output(self, output: Output) -> None:
-        """What the session tells: the prompt that began the turn is on disk."""
-        from treadle.outputs import TurnStarted
+    async def _tell_tip(self, finished: TurnFinished) -> None:
+        """Teach what fits a turn that went well, and that its person has not used."""
+        from treadle.outputs import TurnOutcome
 
+        if self._tips is not None and finished.outcome is TurnOutcome.DONE:
+            tip = await asyncio.to_thread(self._tips.take)
+            if tip and not self._chat.is_leaving:
+                self._chat.notify(f"tip: {tip}")
+
+    def observe_output(self, output: Output) -> None:
+        """What the session tells: the prompt that began the turn is on disk, or a tip may fit."""
+        from treadle.outputs import TextDelta, ThinkingDelta, TurnStarted
+
+        sessions = self._chat.sessions
+        if self._tips is None and sessions.setup is not None and not sessions.is_quiet:
+            from treadle.app.feature_tips import TipChooser
+
+            self._tips = TipChooser(sessions.setup.store.places)
+        if self._tips is not None and not isinstance(output, TextDelta | ThinkingDelta):
+            self._tips.observe(output)
         if isinstance(output, TurnStarted):
             self._in_hand = None
 
