@@ -38,7 +38,7 @@ def places(folder: Path) -> Places:
 def turn(chooser: TipChooser, happened: tuple[Output, ...]) -> str:
     for output in (BEGIN, *happened):
         chooser.observe(output)
-    return chooser.take()
+    return chooser.choose()
 
 
 def test_the_first_tip_that_fits_a_turn_is_told_each_once_a_session(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_turn_in_which_nothing_happens_tells_nothing_of_the_one_before(tmp_pat
     chooser = TipChooser(places(tmp_path))
     assert turn(chooser, (EDITED,)) == TIPS["rewind"]
     assert turn(chooser, ()) == ""
-    assert chooser.take() == ""
+    assert chooser.choose() == ""
 
 
 def test_what_was_used_or_told_often_is_told_no_more(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class TipChooser:
         elif isinstance(output, outputs.HookFinished) and output.action_taken:
             self._fitting |= {"rewind", "blame"}
 
-    def take(self) -> str:
+    def choose(self) -> str:
         """The tip that fits what has happened since the last one; empty if none does."""
         fitting, self._fitting = self._fitting - self._told, set()
         if not fitting:

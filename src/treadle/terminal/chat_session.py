@@ -101,7 +101,6 @@ class ChatSession:
         self.mode = ""
         self.model = ""
         self.is_private = options.private
-        self.is_quiet = options.quiet
         self.sandbox = ""
         self.usage: Usage | None = None
         """Of the thread at hand, as it was when its session was last closed."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from treadle.app.sessions.open_threads import Session
     from treadle.errors import TreadleError
     from treadle.outputs import Output, TurnFinished
-    from treadle.terminal.chat_session import ChatSession
+    from treadle.terminal.chat_session import ChatOptions, ChatSession
     from treadle.terminal.ports import Terminal
     from treadle.terminal.view import ChatView
 
@@ -32,6 +32,7 @@ class ChatHost(Protocol):
     terminal: Terminal
     view: ChatView
     sessions: ChatSession
+    options: ChatOptions
     is_leaving: bool
 
     @property
@@ -302,7 +303,7 @@ class TurnQueue:
         from treadle.outputs import TurnOutcome
 
         if self._tips is not None and finished.outcome is TurnOutcome.DONE:
-            tip = await asyncio.to_thread(self._tips.take)
+            tip = await asyncio.to_thread(self._tips.choose)
             if tip and not self._chat.is_leaving:
                 self._chat.notify(f"tip: {tip}")
 
@@ -311,7 +312,7 @@ class TurnQueue:
         from treadle.outputs import TextDelta, ThinkingDelta, TurnStarted
 
         sessions = self._chat.sessions
-        if self._tips is None and sessions.setup is not None and not sessions.is_quiet:
+        if self._tips is None and sessions.setup is not None and not self._chat.options.quiet:
             from treadle.app.feature_tips import TipChooser
 
             self._tips = TipChooser(sessions.setup.store.places)
