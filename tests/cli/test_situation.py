@@ -126,6 +126,7 @@ def test_a_task_that_is_resumed_in_another_mode_hears_of_it(
     assert told["text"].splitlines()[0] == SITUATION_HEAD.strip()
     assert "- Mode: auto. Files are changed and commands run unasked." in told["text"]
     shown = treadle("show", thread)
+    assert shown.stdout.count("[Since it was last told") == 1
     assert "note:\n[Since it was last told, this has changed]" in shown.stdout
     assert "- Mode: auto." in treadle("export", thread, "--format", "markdown").stdout
     assert treadle("verify", thread).returncode == 0

@@ -258,7 +258,7 @@ def test_what_is_no_secret_is_not_read_as_one() -> None:
 def test_only_a_single_quote_ends_a_value_behind_a_backslash() -> None:
     """A shell knows no escapes between single quotes; other programs do, and read on."""
     assert "a9b8c7d6\\" in find_in_text("A_TOKEN='a9b8c7d6\\'e5f4g3h2'\n")
-    assert "a9b8c7d6" not in find_in_text("A_TOKEN=\"a9b8c7d6'e5f4\\tg3h2\"\n")
+    assert "a9b8c7d6" not in find_in_text('A_TOKEN="a9b8c7d6\'e5f4\\tg3h2"\n')
 
 
 def test_a_quote_that_is_never_closed_takes_no_other_line_with_it() -> None:

@@ -24,6 +24,7 @@ from treadle.thread.situation import (
     PersonPresence,
     append_news,
     describe_news,
+    is_news,
     strip_news,
 )
 from treadle.thread.typed_words import COMMANDS_HEAD, MENTIONS_HEAD, SITUATION_HEAD, strip_additions
@@ -161,7 +162,8 @@ def test_a_note_that_is_nothing_but_news_counts_and_nothing_of_it_is_left_elsewh
     seen = Conversation([Message.user("go"), Message.note(text)])
     assert describe_news(now.changing_lines, PROMPT, seen) == ""
     assert describe_news(BEGUN.changing_lines, PROMPT, seen).count("\n") == 2
-    assert strip_news(seen[1]) == Message.note("")
+    assert [is_news(one) for one in seen] == [False, True]
+    assert [strip_news(one) for one in seen] == [*seen]
     request = LlmRequest("m", seen)
     kept = leave_out_situation(request)
     assert [*kept.messages] == [Message.user("go")]

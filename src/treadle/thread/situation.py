@@ -174,11 +174,15 @@ def strip_situation(system_prompt: str) -> str:
 
 
 def strip_news(message: Message) -> Message:
-    """A message without the facts behind it; of a note that is nothing else, nothing is left."""
-    news = _list_news(message)
-    if not news:
+    """A person's message without the facts behind it."""
+    if not is_by_person(message) or not _list_news(message):
         return message
-    return replace(message, content=_find_news_text(message).rpartition(SITUATION_HEAD)[0])
+    return replace(message, content=message.content.rpartition(SITUATION_HEAD)[0])
+
+
+def is_news(message: Message) -> bool:
+    """Whether it is a note of facts that have changed, and nothing else."""
+    return not is_by_person(message) and bool(_list_news(message))
 
 
 def _find_told_lines(system_prompt: str, seen: Sequence[Message]) -> dict[str, str]:

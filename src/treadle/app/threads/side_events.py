@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.events import Compacted, CompactionRequested, ToolUncertain
-from treadle.core.task.events import StateCompleted, StateFailed, TimeRanOut
+from treadle.core.task.events import StateCompleted, StateFailed, TaskInformed, TimeRanOut
 from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.facts import (
@@ -30,6 +30,7 @@ from treadle.thread.history import NumberedEntry
 _SHOWN_ELSEWHERE: Final = (
     *(Compacted, CompactionRequested, ToolUncertain, StateCompleted, StateFailed, TimeRanOut),
     *(ChildStarted, InputQueued, InputWithdrawn, Renamed, Restored, TaskEnded, Trashed),
+    TaskInformed,
 )
 """What the document, the messages or a note of the recovery say as well."""
 

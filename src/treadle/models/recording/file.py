@@ -8,6 +8,7 @@ what they share with them, so that a file grows with what was said and not with 
 
 from __future__ import annotations
 
+import operator
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
@@ -21,11 +22,11 @@ from msgspec.structs import replace
 from treadle.core.conversation import Conversation
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, Reasoning
-from treadle.core.messages import NOTE, Message
+from treadle.core.messages import Message
 from treadle.core.tools import ToolDefinition
 from treadle.errors import UsageError
 from treadle.thread.record import replace_surrogates
-from treadle.thread.situation import strip_news, strip_situation
+from treadle.thread.situation import is_news, strip_news, strip_situation
 
 VERSION: Final = 1
 """Raised by a change that older readers would get wrong."""
@@ -144,10 +145,10 @@ def leave_out_situation(request: LlmRequest) -> LlmRequest:
 
     It is the same one if it tells nothing of that.
     """
-    messages = [strip_news(message) for message in request.messages]
-    if any(one is not other for one, other in zip(messages, request.messages, strict=True)):
-        kept = (one for one in messages if one.name != NOTE or one.content)
-        request = replace(request, messages=Conversation(kept))
+    said = [message for message in request.messages if not is_news(message)]
+    messages = [strip_news(message) for message in said]
+    if len(said) < len(request.messages) or any(map(operator.is_not, messages, said)):
+        request = replace(request, messages=Conversation(messages))
     return replace(request, system=strip_situation(request.system))
 
 

@@ -30,6 +30,7 @@ from treadle.models.scripted.script import (
     list_conditions,
     make_script,
 )
+from treadle.thread.situation import is_news
 
 _EXCERPT_SIZE_MAX: Final = 80
 _NEAREST_MAX: Final = 3
@@ -147,7 +148,8 @@ class _RequestView(Struct, frozen=True, gc=False):
 
     system: str
     turn: tuple[Message, ...]
-    """Newest first, down to the latest prompt; notes to the agent are none."""
+    """Newest first, down to the latest prompt; notes to the agent are none. What has changed in the
+    situation is no message that a script waits for: it may be told between any two others."""
     step: int
 
     @classmethod
@@ -164,7 +166,7 @@ class _RequestView(Struct, frozen=True, gc=False):
 
     @property
     def last(self) -> Message | None:
-        return self.turn[0] if self.turn else None
+        return next((one for one in self.turn if not is_news(one)), None)
 
     @property
     def user(self) -> str | None:
