@@ -194,6 +194,14 @@ def test_who_chooses_nobody_keeps_the_prompt_and_is_asked_again(fresh: Fresh) ->
     assert talk.leave() == 5
 
 
+def test_the_demo_can_be_seen_first(fresh: Fresh, tmp_path: Path) -> None:
+    talk = fresh(PATH=str(tmp_path))  # without git, which it says at once, instead of half a minute
+    talk.wait_for(lambda screen: screen.is_marked("demo"))
+    talk.type(ENTER)
+    talk.wait_for("the demo needs git")
+    talk.wait_for(lambda screen: screen.is_marked("demo"))
+
+
 def test_the_provider_that_was_named_is_asked_about_first(fresh: Fresh) -> None:
     talk = fresh("-m", "groq:some-model")
     talk.wait_for("groq needs a key: set GROQ_API_KEY")

@@ -475,9 +475,7 @@ class Chat:
         had_session = self.sessions.session is not None
         if lets_go:
             await self.sessions.close()
-        code = await self.terminal.run_in_terminal(
-            lambda: run_cli_command(arguments, self.sessions.folder)
-        )
+        code = await self.terminal.run_in_terminal(lambda: run_cli_command(arguments, self.folder))
         if lets_go and had_session:
             await self.open()
         return code

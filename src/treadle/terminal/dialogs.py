@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.completions import Completion
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.ports import ListRow, StyledLine
+from treadle.terminal.status_line import text_width
 from treadle.thread.safe_text import sanitize_text
 
 T = TypeVar("T")
+
+COLUMN_WIDTH_MAX: Final = 24
+"""Columns that short texts of a list may take so that their details stand below one another."""
 
 
 class TextDialog:
@@ -62,21 +66,29 @@ class ListDialog:
         """The rows around the one that would be picked, of which all is shown."""
         if not self.rows:
             return [[("dim", "  looking…" if self.is_searching else "  nothing found")]]
-        row = self.rows[self.index]
-        chosen = (
-            f"{to_single_line(row.text)}{f'  {to_single_line(row.detail)}' if row.detail else ''}"
-        )
-        first, *rest = [*wrap_text(chosen, width - 2)][:height]
+        column = max(text_width(to_single_line(row.text)) for row in self.rows)
+        column = column if column <= COLUMN_WIDTH_MAX else 0
+        text, detail = _make_cells(self.rows[self.index], column)
+        first, *rest = [*wrap_text(f"{text}{detail}", width - 2)][:height]
         lines: list[StyledLine] = []
         for at, row in select_window(self.rows, self.index, height - len(rest)):
+            text, detail = _make_cells(row, column)
             if at != self.index:
-                detail = f"  {to_single_line(row.detail)}" if row.detail else ""
-                lines.append([("", f"  {to_single_line(row.text)}"), ("dim", detail)])
+                lines.append([("", f"  {text}"), ("dim", detail)])
                 continue
-            length = len(to_single_line(row.text))
+            length = len(text)
             lines.append([("accent", "▸ "), ("accent", first[:length]), ("dim", first[length:])])
             lines += ([("accent", f"  {line}")] for line in rest)
         return lines
+
+
+def _make_cells(row: ListRow, column: int) -> tuple[str, str]:
+    """What a row says, and its detail behind a column of this width."""
+    text = to_single_line(row.text)
+    if not row.detail:
+        return text, ""
+    gap = max(0, column - text_width(text)) + 2
+    return text, f"{' ' * gap}{to_single_line(row.detail)}"
 
 
 Dialog: TypeAlias = ChoiceDialog | TextDialog | ListDialog

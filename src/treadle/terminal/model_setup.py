@@ -108,13 +108,11 @@ class _SourceList:
             loaded = load_settings(self._folder, os.environ)
             found = asyncio.run(find_model_sources(loaded, os.environ))
             self.sources = sorted(found, key=lambda one: one.provider != self._first)
-        width = max(len(one.provider) for one in self.sources)
         rows = [
-            ListRow(str(at), f"{one.provider:<{width}}", _describe(one))
-            for at, one in enumerate(self.sources)
+            ListRow(str(at), one.provider, _describe(one)) for at, one in enumerate(self.sources)
         ]
         ready = sum(one.kind != "ask" or one.provider == self._first for one in self.sources)
-        rows.insert(ready, ListRow(_DEMO, f"{_DEMO:<{width}}", _DEMO_TEXT))
+        rows.insert(ready, ListRow(_DEMO, _DEMO, _DEMO_TEXT))
         return filter_rows(rows, text)
 
 
