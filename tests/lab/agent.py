@@ -247,6 +247,7 @@ class Hooked:
     action_taken = True
     note = "committed"
     commit: str | None = None
+    observed: GitObserved | None = None
 
 
 class Folder:

@@ -206,6 +206,7 @@ class Hooked(Struct):
     action_taken: bool = True
     note: str = "committed"
     commit: str | None = None
+    observed: GitObserved | None = None
 
 
 class Round(Struct):

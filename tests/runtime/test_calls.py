@@ -236,7 +236,7 @@ def test_what_is_cut_says_how_much(extra: int) -> None:
 
 async def test_a_hook_tells_what_it_did() -> None:
     folder = Folder()
-    event = await run_hook(folder, (), None, is_whole=True, trailer="T")
+    event, _ = await run_hook(folder, (), None, is_whole=True, trailer="T")
     assert event == PostToolsHookCompleted(True, "committed")
     assert folder.rounds[0].trailer == "T"
 
@@ -246,7 +246,7 @@ async def test_a_hook_names_the_commit_that_it_made() -> None:
         async def after_tools(self, *_: Any, **__: Any) -> Hooked:
             return Hooked(commit="c0ffee" * 6)
 
-    event = await run_hook(Committing(), (), None, is_whole=True, trailer="T")
+    event, _ = await run_hook(Committing(), (), None, is_whole=True, trailer="T")
     assert event == PostToolsHookCompleted(True, "committed", commit="c0ffee" * 6)
 
 
@@ -255,7 +255,7 @@ async def test_a_hook_that_raises_has_done_nothing_and_says_why(error: BaseExcep
     async def fail() -> None:
         raise error
 
-    event = await run_hook(Folder(fail), (), None, is_whole=True, trailer="T")
+    event, _ = await run_hook(Folder(fail), (), None, is_whole=True, trailer="T")
     assert not event.action_taken
     assert type(error).__name__ in event.note
 
@@ -265,7 +265,7 @@ async def test_a_hook_that_returns_nonsense_has_done_nothing() -> None:
         async def after_tools(self, *_: Any, **__: Any) -> Any:
             return None
 
-    event = await run_hook(Odd(), (), None, is_whole=True, trailer="T")
+    event, _ = await run_hook(Odd(), (), None, is_whole=True, trailer="T")
     assert not event.action_taken
     assert "AttributeError" in event.note
 

@@ -7,6 +7,8 @@ import select
 import subprocess
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from treadle.core.tools import CompletedToolInfo
 from treadle.thread.facts import GitObserved
 from treadle.workspace.commit import GitWorkspace, HookResult
@@ -108,8 +110,9 @@ class Agent:
         result = await self.workspace.after_tools(
             completed, self.before, is_whole=is_whole, trailer=TRAILER
         )
-        await self.workspace.observe()
-        return result
+        seen = await self.workspace.observe()
+        assert result.observed in (None, seen)
+        return replace(result, observed=None)
 
 
 def edited(*names: str) -> CompletedToolInfo:

@@ -69,6 +69,8 @@ async def test_a_round_that_writes_a_file_starts_few_gits(repo: Repo, calls: Pat
         round_ = [edited(name)]
         result = await workspace.after_tools(round_, before, is_whole=True, trailer="A: b")
         assert result.action_taken
+        assert result.observed is not None
+        assert result.observed.head == result.commit
         made = await states.save("after", newest)
         assert made is not None, states.problem
         newest = made

@@ -320,17 +320,22 @@ async def run_hook(
     *,
     is_whole: bool,
     trailer: str,
-) -> PostToolsHookCompleted:
-    """Run the post-tools hook to its end; one that raises has done nothing, and says why."""
+) -> tuple[PostToolsHookCompleted, GitObserved | None]:
+    """Run the post-tools hook to its end; one that raises has done nothing, and says why.
+
+    Returns:
+        What it did; and how it left the repository, if it knows.
+    """
     try:
-        result = await workspace.after_tools(completed, before, is_whole=is_whole, trailer=trailer)
-        return PostToolsHookCompleted(result.action_taken, result.note, commit=result.commit or "")
+        made = await workspace.after_tools(completed, before, is_whole=is_whole, trailer=trailer)
+        event = PostToolsHookCompleted(made.action_taken, made.note, commit=made.commit or "")
+        return event, made.observed
     except BaseException as error:
         if not is_bug(error):
             raise
         _log.exception("the post-tools hook raised")
         why = f"the post-tools hook failed: {type(error).__name__}: {error}"
-        return PostToolsHookCompleted(False, why)
+        return PostToolsHookCompleted(False, why), None
 
 
 async def observe_workspace(workspace: Workspace) -> GitObserved | None:

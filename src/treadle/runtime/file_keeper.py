@@ -57,11 +57,11 @@ class FileKeeper:
         if self._context is not None and self._context != self._journal.fold.context:
             self._journal.stage(self._context)
 
-    async def observe(self) -> GitObserved | None:
-        """Look at the repository, and stage how it stands."""
+    async def observe(self, seen: GitObserved | None = None) -> GitObserved | None:
+        """Look at the repository, unless somebody just has, and stage how it stands."""
         if self._workspace is None:
             return None
-        seen = await observe_workspace(self._workspace)
+        seen = seen or await observe_workspace(self._workspace)
         if seen is not None and seen != self._journal.fold.observed:
             self._journal.stage(seen)
         return seen

@@ -298,18 +298,18 @@ class Performer:
         self,
         completed: tuple[CompletedToolInfo, ...],
         before: GitObserved | None,
-        observe: Callable[[], Awaitable[GitObserved | None]],
+        observe: Callable[[GitObserved | None], Awaitable[GitObserved | None]],
         *,
         is_whole: bool,
     ) -> DurableEvent:
-        """Run the post-tools hook, then look at the folder again."""
+        """Run the post-tools hook, then look at the folder again, unless the hook has."""
         assert self.workspace is not None  # the loop answers for a folder that is not there
         fold = self._journal.fold
         # A commit travels where the repository is pushed to, and no id of a private thread may.
         trailer = "" if fold.is_private else f"Treadle-Thread: {fold.header.thread}@{fold.version}"
-        event = await run_hook(
+        event, observed = await run_hook(
             self.workspace, completed, before, is_whole=is_whole, trailer=trailer
         )
-        await observe()
+        await observe(observed)
         usage, model = self._hook_usage()
         return replace(event, usage=usage, model=model, at=self._journal.now())

@@ -168,6 +168,11 @@ class PostToolsHookResult(Protocol):
         """The full hash of the commit it made, if it made one."""
         ...
 
+    @property
+    def observed(self) -> GitObserved | None:
+        """How it left the repository, as `observe` would say now; `None` if it did not look."""
+        ...
+
 
 class TextRedactor(Protocol):
     """Who keeps known secrets out of records and requests.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from treadle.core.tool_families import ToolKind, names_of
 from treadle.core.tools import CompletedToolInfo
@@ -46,12 +47,13 @@ class HookResult(Struct, frozen=True):
     """What the hook did.
 
     `note` is for people, one or two lines; empty when there is nothing to say. `commit` is the
-    full hash of the commit it made.
+    full hash of the commit it made. `observed` is how it left the repository, if it looked.
     """
 
     action_taken: bool = False
     note: str = ""
     commit: str | None = None
+    observed: GitObserved | None = None
 
 
 class Redacts(Protocol):
@@ -143,6 +145,9 @@ class GitWorkspace:
             self._left = {}
             self._others.update({})
             return None
+        return await self._describe(status)
+
+    async def _describe(self, status: Status) -> GitObserved:
         self._absent = None
         self._repository.keep_status(status)
         self._others.update(status.inside)
@@ -172,6 +177,19 @@ class GitWorkspace:
             is_whole: whether this process saw the round from its beginning.
             trailer: the last line of the message.
         """
+        self._repository.take_status()
+        result = await self._commit_round(completed, before, is_whole=is_whole, trailer=trailer)
+        status = self._repository.take_status()
+        return result if status is None else replace(result, observed=await self._describe(status))
+
+    async def _commit_round(
+        self,
+        completed: Sequence[CompletedToolInfo],
+        before: GitObserved | None,
+        *,
+        is_whole: bool,
+        trailer: str,
+    ) -> HookResult:
         names, has_unnamed = claims(completed, self._unnamed_tools)
         if not self._auto_commit and before is not None and (names or is_whole):
             named = await asyncio.to_thread(_normalise, self._repository.folder, names)

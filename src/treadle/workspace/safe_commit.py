@@ -114,6 +114,8 @@ async def commit_only(
         confined: runs hooks; without it, git runs them, as the person.
     """
     has_hooks = bool(find_hooks(settings.hooks_folder, _ALL_HOOKS))
+    if has_hooks:
+        repository.take_status()  # hooks change what they like
     if confined is not None and has_hooks:
         hooks = ConfinedHooks(settings.hooks_folder, confined, timeout_s)
         built = await build_commit(repository, status, mine, message, hooks)
@@ -150,7 +152,6 @@ async def commit_only(
     after = await repository.status()
     if isinstance(after, Absent):
         return Refused(after.text)
-    repository.keep_status(after)
     if not is_done and not (ran.was_ended and _is_made(status, after, mine)):
         reason = _explain(settings.hooks_folder, step, ran, timeout_s)
         left = "" if is_undone else "; new files are still marked in the index (git reset)"
@@ -193,7 +194,6 @@ async def _take_in(
     after = await repository.status()
     if isinstance(after, Absent):
         return Refused(after.text)
-    repository.keep_status(after)
     return replace(await _settle(repository, status, after, mine), notes=notes)
 
 
