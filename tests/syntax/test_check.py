@@ -44,7 +44,7 @@ BROKEN = {
         2,
         "expected an indented block after 'if' statement on line 1",
     ),
-    "b.json": (b'{\n "a": 1,\n}\n', 3, "Expecting property name enclosed in double quotes"),
+    "b.json": (b'{\n "a": 1,\n b\n}\n', 3, "Expecting property name enclosed in double quotes"),
     "c.toml": (b"[a]\nb = \n", 2, "Invalid value"),
     "d.yaml": (b"a: 1\nb: c: d\n", 2, "mapping values are not allowed"),
 }

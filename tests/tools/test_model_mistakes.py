@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -49,7 +50,10 @@ def plain(answer: str) -> str:
 async def test_each_mistake_is_answered_as_the_table_says(tmp_path: Path, place: int) -> None:
     mistake = CALLS[place]
     answer = await replay(tmp_path / str(place), mistake)
-    assert plain(answer) == plain(mistake["after"]), mistake["kind"]
+    wanted = mistake["after"]
+    if sys.version_info >= (3, 13):  # its parser of JSON finds a trailing comma a line sooner
+        wanted = mistake.get("after_3_13", wanted)
+    assert plain(answer) == plain(wanted), mistake["kind"]
 
 
 def test_the_table_says_where_each_kind_is_from() -> None:
