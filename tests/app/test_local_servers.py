@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from models.loopback import Answer, Loopback, refusal
 from treadle.app import local_servers
 from treadle.app.local_servers import LocalServer, find_local_servers
-from treadle.app.model_setup import find_model_sources
+from treadle.app.model_setup import find_model_sources, use_provider
+from treadle.config.keys import find_key
 from treadle.config.loader import LoadedSettings, load_settings
+from treadle.store.paths import Places
 
 
 def told(data: Any, status: int = 200) -> Answer:
@@ -113,3 +115,18 @@ async def test_sources_are_servers_then_keys_then_what_a_key_would_open(tmp_path
     (tmp_path / "config" / "config.toml").write_text("local_only = true\n")
     alone = load_settings(tmp_path, {"TREADLE_HOME": str(tmp_path)})
     assert [one for one in await find_model_sources(alone, environ) if one.kind != "server"] == []
+
+
+async def test_a_key_in_a_variable_of_another_name_is_found_and_used(tmp_path: Path) -> None:
+    environ = {"TREADLE_HOME": str(tmp_path), "GOOGLE_API_KEY": "g-0123456789"}
+    settings = loaded(tmp_path)
+    (source,) = [one for one in await find_model_sources(settings, environ) if one.kind == "key"]
+    assert (source.provider, source.place) == ("gemini", "key from environment GOOGLE_API_KEY")
+    places = Places.find(environ)
+    name = use_provider(places, source, "", folder=tmp_path, environ=environ)
+    assert name == settings.catalog.resolve("gemini").name
+    after = load_settings(tmp_path, environ)
+    assert after.values["providers.gemini.key_env"] == "GOOGLE_API_KEY"
+    found = find_key(after.catalog.providers["gemini"], environ)
+    assert found is not None
+    assert found.origin == "environment GOOGLE_API_KEY"

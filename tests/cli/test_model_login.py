@@ -40,7 +40,7 @@ def test_a_key_is_kept_and_answers_and_is_forgotten(
             0,
             "new threads use anthropic:claude-sonnet-5-5\n",
         ), done.stderr
-        assert str(kept) in done.stderr
+        assert done.stderr == f"key from file {kept}\n"
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
         assert treadle("-p", "say hello", "-q", **place).stdout == "Hello to you.\n"

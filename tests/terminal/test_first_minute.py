@@ -140,6 +140,17 @@ def test_login_without_a_name_offers_what_there_is(
     check_key_is_kept_unseen(talk, environment)
 
 
+def test_login_asks_for_no_key_that_is_there(fresh: Fresh) -> None:
+    talk = fresh("login", GOOGLE_API_KEY="g-0123456789")
+    talk.wait_for("Who answers?")
+    row = next(line for line in talk.lines if "gemini " in line)
+    assert row.endswith("key from environment GOOGLE_API_KEY")
+    talk.type(row.split()[0] + ENTER)
+    assert talk.wait_for_end() == 0
+    assert "new threads use gemini:" in talk.text
+    assert "g-0123456789" not in talk.text
+
+
 def check_key_is_kept_unseen(talk: Talk, environment: dict[str, str]) -> None:
     """In its file alone, which nobody else can read."""
     assert not {KEY, WRONG} & set(talk.raw.decode().split())

@@ -23,6 +23,14 @@ from treadle.errors import ConfigError, TreadleError, UsageError
 from treadle.models.catalog import suggest_name
 from treadle.store.paths import Places
 
+OTHER_VARIABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gemini": ("GOOGLE_API_KEY",),
+    "huggingface": ("HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_API_KEY"),
+    "moonshot": ("KIMI_API_KEY",),
+    "zai": ("ZHIPUAI_API_KEY", "GLM_API_KEY"),
+}
+"""What else the variable of a provider's key is called by other programs."""
+
 KEY_CHECK_S_MAX: Final = 10.0
 """A provider that does not answer within so long says nothing of a key."""
 
@@ -31,13 +39,15 @@ class ModelSource(Struct, frozen=True):
     """One way to have a model answer.
 
     `kind` is `server` (on this machine, without a key; `models` are its models), `key` (a key is
-    there, `place` says where) or `ask` (a person has to give one).
+    there, `place` says where) or `ask` (a person has to give one). `variable` is one that the
+    settings do not name yet, in which the key is.
     """
 
     kind: Literal["server", "key", "ask"]
     provider: str
     place: str
     models: tuple[str, ...] = ()
+    variable: str = ""
 
 
 class KeyCheck(Struct, frozen=True):
@@ -64,9 +74,12 @@ async def find_model_sources(
     for name, entry in loaded.catalog.providers.items():
         if not entry.needs_key or loaded.find_exclusion(name, environ) is not None:
             continue
-        place = _find_key_place(loaded, name, environ)
-        if place:
+        others = (one for one in OTHER_VARIABLES.get(name, ()) if environ.get(one, "").strip())
+        if place := _find_key_place(loaded, name, environ):
             ready.append(ModelSource("key", name, place))
+        elif variable := next(others, ""):
+            place = f"key from environment {variable}"
+            ready.append(ModelSource("key", name, place, variable=variable))
         elif entry.default_model:
             asked.append(ModelSource("ask", name, entry.key_env))
     return (*servers, *ready, *asked)
@@ -153,15 +166,21 @@ def keep_key(places: Places, loaded: LoadedSettings, provider: str, text: str, o
 
 
 def use_provider(
-    places: Places, provider: str, model: str, *, folder: str | Path, environ: Mapping[str, str]
+    places: Places,
+    source: ModelSource,
+    model: str,
+    *,
+    folder: str | Path,
+    environ: Mapping[str, str],
 ) -> str:
     """Have a provider answer in new threads, from now on; the lasting name of the model.
 
-    The setting `models.default` is changed if new threads would have another one.
+    The setting `models.default` is changed if new threads would have another one, `key_env` if the
+    key is in a variable that the settings do not name.
 
     Args:
         places: the folders of the user.
-        provider: its name.
+        source: one of `find_model_sources`; if it was one to `ask` for, its key is kept by now.
         model: one of its models; empty for its default.
         folder: where it is asked what holds.
         environ: the environment.
@@ -171,6 +190,10 @@ def use_provider(
         ConfigError: the user's file is not valid.
         DiskError: the disk refused.
     """
+    provider = source.provider
+    if source.variable:
+        key = f"providers.{provider}.key_env"
+        change_setting(places, key, source.variable, folder=folder, environ=environ)
     loaded = load_settings(folder, environ)
     name = loaded.catalog.resolve(f"{provider}:{model}").name
     try:

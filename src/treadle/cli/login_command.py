@@ -51,11 +51,11 @@ def command(
     begun from now on are sent while one works on them, unless the setting `sync` is "manual".
     """  # noqa: D301  click reads the backspace
     from treadle.cli.json_output import print_json
-    from treadle.cli.model_login import find_login_target, is_provider, log_in_to_provider
+    from treadle.cli.model_login import find_login_target, log_in_to_provider
     from treadle.cli.renderers import make_printable
 
     found = find_login_target(target)
-    if not is_provider(found):
+    if isinstance(found, str):
         _log_in_to_server(found, token_stdin, visibility, insecure, as_json)
         return
     done = log_in_to_provider(found, from_stdin=token_stdin)
@@ -64,7 +64,7 @@ def command(
         return
     click.echo(make_printable(f"new threads use {done['model']}"))
     if done["key"]:
-        click.echo(make_printable(f"the key is kept in {done['key']}, for you alone"), err=True)
+        click.echo(make_printable(done["key"]), err=True)
 
 
 def _log_in_to_server(

@@ -15,17 +15,18 @@ if TYPE_CHECKING:
     from treadle.config.loader import LoadedSettings
 
 
-def find_login_target(name: str | None) -> str:
+def find_login_target(name: str | None) -> ModelSource | str:
     """What to log in to, which a person chooses if nothing is named.
 
     Args:
         name: a provider, or the address of a server.
 
     Returns:
-        The name of a provider, or else an address.
+        A source of models, or else the address of a server.
 
     Raises:
         UsageError: nothing is named and nobody is there, or it is neither.
+        NotConfiguredError: the provider is to be a server on this machine, which is not there.
     """
     from treadle.app.model_setup import find_provider
     from treadle.cli.question_dialog import is_interactive
@@ -37,7 +38,7 @@ def find_login_target(name: str | None) -> str:
     loaded = load_settings(".", os.environ)
     if name is not None:
         is_host = name not in loaded.catalog.providers and ("." in name or name == "localhost")
-        return name if is_host else find_provider(loaded, name)
+        return name if is_host else _find_source(loaded, find_provider(loaded, name))
     if not is_interactive():
         raise UsageError(
             "nobody can be asked what to log in to",
@@ -46,16 +47,32 @@ def find_login_target(name: str | None) -> str:
     return _choose_target(loaded)
 
 
-def _choose_target(loaded: LoadedSettings) -> str:
+def _find_source(loaded: LoadedSettings, provider: str) -> ModelSource:
+    """The provider that is named: its key is asked for, also if there is one already."""
+    from treadle.app.model_setup import ModelSource, find_model_sources
+    from treadle.errors import NotConfiguredError
+
+    entry = loaded.catalog.providers[provider]
+    if entry.needs_key:
+        return ModelSource("ask", provider, entry.key_env)
+    found = asyncio.run(find_model_sources(loaded, os.environ))
+    server = next((one for one in found if one.provider == provider), None)
+    if server is None:
+        raise NotConfiguredError(
+            f"nobody answers for {provider} at {entry.url(os.environ)}",
+            hint="start it, and load a model",
+        )
+    return server
+
+
+def _choose_target(loaded: LoadedSettings) -> ModelSource | str:
     from treadle.app.model_setup import find_model_sources
 
     found = asyncio.run(find_model_sources(loaded, os.environ))
     width = max(len(one.provider) for one in found)
     rows = [f"{one.provider:<{width}}  {_describe(one)}" for one in found]
     at = _choose("Who answers?", [*rows, "a Treadle server, to sync and share threads"])
-    if at < len(found):
-        return found[at].provider
-    return str(click.prompt("Address of the server", err=True))
+    return found[at] if at < len(found) else str(click.prompt("Address of the server", err=True))
 
 
 def _describe(source: ModelSource) -> str:
@@ -64,43 +81,26 @@ def _describe(source: ModelSource) -> str:
     return source.place if source.kind == "key" else "paste a key"
 
 
-def is_provider(name: str) -> bool:
-    """Whether it is the name of a provider."""
-    from treadle.config.loader import load_settings
-
-    return ":" not in name and name in load_settings(".", os.environ).catalog.providers
-
-
-def log_in_to_provider(provider: str, *, from_stdin: bool) -> dict[str, str]:
+def log_in_to_provider(source: ModelSource, *, from_stdin: bool) -> dict[str, str]:
     """Have a provider answer in new threads; its name, its model, and where its key is.
 
     Raises:
         UsageError: the provider takes no key from here, or nobody is there to be asked.
-        NotConfiguredError: what was given is no key, or the provider refuses it, or a server on
-            this machine is not there.
+        NotConfiguredError: what was given is no key, or the provider refuses it.
         DiskError: the disk refused.
     """
-    from treadle.app.model_setup import find_model_sources, use_provider
+    from treadle.app.model_setup import use_provider
     from treadle.app.stores import user_folders
     from treadle.config.loader import load_settings
-    from treadle.errors import NotConfiguredError
 
-    loaded = load_settings(".", os.environ)
-    entry = loaded.catalog.providers[provider]
-    model = place = ""
-    if entry.needs_key:
-        place = _take_key(loaded, provider, from_stdin=from_stdin)
-    else:
-        found = asyncio.run(find_model_sources(loaded, os.environ))
-        server = next((one for one in found if one.provider == provider), None)
-        if server is None:
-            raise NotConfiguredError(
-                f"nobody answers for {provider} at {entry.url(os.environ)}",
-                hint="start it, and load a model",
-            )
-        model = _choose_model(server)
-    name = use_provider(user_folders(), provider, model, folder=".", environ=os.environ)
-    return {"provider": provider, "model": name, "key": place}
+    model, place = "", source.place if source.kind == "key" else ""
+    if source.kind == "ask":
+        loaded = load_settings(".", os.environ)
+        place = f"key from file {_take_key(loaded, source.provider, from_stdin=from_stdin)}"
+    elif source.kind == "server":
+        model = _choose_model(source)
+    name = use_provider(user_folders(), source, model, folder=".", environ=os.environ)
+    return {"provider": source.provider, "model": name, "key": place}
 
 
 def _take_key(loaded: LoadedSettings, provider: str, *, from_stdin: bool) -> str:

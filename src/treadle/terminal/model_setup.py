@@ -142,7 +142,7 @@ async def _use(chat: ModelSetupHost, source: ModelSource) -> str | None:
     return await asyncio.to_thread(
         use_provider,
         user_folders(),
-        source.provider,
+        source,
         model,
         folder=chat.folder,
         environ=os.environ,
