@@ -20,7 +20,7 @@ from treadle.thread.facts import CHANGED_COUNT_MAX, GitObserved
 from treadle.workspace.broken_files import find_broken_files
 from treadle.workspace.commit_settings import read_commit_settings
 from treadle.workspace.git import Absence, Absent, Repository
-from treadle.workspace.hooks import RunsConfined, look_at_hooks
+from treadle.workspace.hooks import RunsConfined, describe_changed_hooks, look_at_hooks
 from treadle.workspace.message import COMPOSE_S_MAX, Compose, count_files, make_message
 from treadle.workspace.others_changes import OthersChanges
 from treadle.workspace.ownership import Choice, choose, claims
@@ -252,7 +252,7 @@ class GitWorkspace:
         repository = self._repository
         settings = await read_commit_settings(repository)
         obstacle = await find_obstacle(repository, status, settings)
-        obstacle = obstacle or await self._find_changed_hooks()
+        obstacle = obstacle or await describe_changed_hooks(repository, self._hooks)
         if obstacle:
             return HookResult(note=_not_committed(obstacle)), set()
         message = await make_message(
@@ -286,18 +286,6 @@ class GitWorkspace:
         if made.doubt:
             note += f"; a power cut may undo it: {made.doubt}"
         return HookResult(True, note, made.head), theirs | {change.name for change in mine}
-
-    async def _find_changed_hooks(self) -> str:
-        """Why the hooks must not run; empty if they may."""
-        if self._hooks is None:
-            return ""
-        now = await look_at_hooks(self._repository)
-        if now == self._hooks:
-            return ""
-        return (
-            f"the hooks in {now[0] or self._hooks[0]} have changed since this run began, and would "
-            "run now; look at them, then begin a new run"
-        )
 
     def _remember(self, left: Iterable[StatusEntry], looks: Mapping[str, _ContentCheck]) -> None:
         self._left = {c.name: _Left(c.record, looks[c.name].digest) for c in left}

@@ -87,6 +87,24 @@ async def look_at_hooks(repository: Repository) -> tuple[str, str]:
     return await asyncio.to_thread(_look, folder, layout.root, layout.common_dir)
 
 
+async def describe_changed_hooks(repository: Repository, known: tuple[str, str] | None) -> str:
+    """Why hooks that nothing holds must not run; empty if they may.
+
+    Args:
+        repository: where they are.
+        known: what `look_at_hooks` said when the run began; `None` if it was not asked.
+    """
+    if known is None:
+        return ""
+    now = await look_at_hooks(repository)
+    if now == known:
+        return ""
+    return (
+        f"the hooks in {now[0] or known[0]} have changed since this run began, and would "
+        "run now; look at them, then begin a new run"
+    )
+
+
 def _look(folder: Path, root: Path, common: Path) -> tuple[str, str]:
     folder, root = folder.resolve(), root.resolve()
     if not folder.is_relative_to(root) or folder.is_relative_to(common):
