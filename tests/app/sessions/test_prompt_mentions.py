@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from media_samples import ANIMATED_GIF, JPEG, PDF, png
 from treadle.app.sessions.prompt_mentions import (
     MENTION_COUNT_MAX,
+    MISS_COUNT_MAX,
     TEXT_LENGTH_MAX,
     Mentions,
     read_mentions,
@@ -149,6 +150,10 @@ def test_the_count_and_the_size_have_bounds(read: Read) -> None:
     assert told.remarks == (
         f"only the first {MENTION_COUNT_MAX} files that a prompt names are read",
     )
+    told = read(" ".join(f"@user{number}" for number in range(1000)) + " @a.py")
+    assert len(told.remarks) == MISS_COUNT_MAX + 1
+    assert told.remarks[-1] == "what else is named stays text: too much of it cannot be read"
+    assert told.text == ""
     told = read(" ".join(f"@big{number}" for number in range(5)))
     assert len(told.text) < TEXT_LENGTH_MAX + len(MENTIONS_HEAD)
     assert [one.partition(":")[0] for one in told.remarks] == [

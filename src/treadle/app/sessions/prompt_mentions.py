@@ -45,6 +45,8 @@ from treadle.tools.tool_return import clean_names
 
 MENTION_COUNT_MAX: Final = 20
 """Files and folders of one prompt; the agent reads more than that by itself."""
+MISS_COUNT_MAX: Final = 20
+"""Names that are no files; behind so many, as in pasted code, no more are looked for."""
 TEXT_LENGTH_MAX: Final = 100_000
 """Characters of all of them together, about 25,000 tokens."""
 
@@ -173,6 +175,9 @@ def read_mentions(typed: str, root: Root, hides: Callable[[Path], bool] | None =
             reading.remarks.append(
                 f"only the first {MENTION_COUNT_MAX} files that a prompt names are read"
             )
+            break
+        if len(reading.remarks) == MISS_COUNT_MAX:
+            reading.remarks.append("what else is named stays text: too much of it cannot be read")
             break
         done.add(name)
         if mark:
