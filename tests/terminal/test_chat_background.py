@@ -10,7 +10,7 @@ from typing import Any
 
 from cli.conftest import Run
 from terminal.harness import ENTER
-from terminal.talks import Start
+from terminal.talks import Start, Talk
 from terminal.test_chat_commands import is_at_rest
 
 
@@ -31,6 +31,19 @@ def test_they_are_listed_read_stopped_and_told(
     talk.say("/tasks", "s  echo listening; cat fifo")
     talk.say("/tasks s2", "s2 does not run in the background; there are: s1")
     talk.say("/tasks s1", "\nlistening")
+    with (repository / "fifo").open("w") as fifo:
+        fifo.write("x" * 20_000)
+        fifo.flush()
+        while "characters before these]" not in talk.text:  # until the program has passed it on
+            talk.type("/tasks s1" + ENTER)
+            talk.wait_for(is_at_rest)
+        rename_and_stop(talk)
+    assert talk.leave() == 0
+    said = [one for one in list_events(treadle) if one["type"] == "user_input"][-1]
+    assert "s1 was stopped: echo listening; cat fifo]" in said["message"]["content"]
+
+
+def rename_and_stop(talk: Talk) -> None:
     talk.type("/rename Serving" + ENTER)
     talk.wait_for("This stops what runs in the background:")
     talk.answer("n")
@@ -38,9 +51,6 @@ def test_they_are_listed_read_stopped_and_told(
     talk.say("/tasks stop s1", "the command in the background s1 was stopped")
     talk.say("/tasks", "nothing runs in the background")
     talk.say("heard?", "I heard of it.")
-    assert talk.leave() == 0
-    said = [one for one in list_events(treadle) if one["type"] == "user_input"][-1]
-    assert "s1 was stopped: echo listening; cat fifo]" in said["message"]["content"]
 
 
 def test_after_a_kill_it_is_told_that_nobody_knows_how_it_ended(

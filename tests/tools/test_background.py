@@ -81,7 +81,7 @@ async def test_a_command_goes_on_and_its_end_is_told_once(desk: Desk, gate: Path
     [(call_id, end)] = desk.ended
     assert (call_id, end.cause, end.exit_code) == ("c1", Cause.EXIT, 3)
     assert end.report == "first\nsecond\nlast\n[exit code 3]"
-    assert one.text == "first\nsecond\nlast\n"
+    assert await one.read() == "first\nsecond\nlast\n"
     assert await desk.look("c1") == (
         "[no command c1 runs in the background: it has ended, or was never begun; running are: "
         "none]"
@@ -125,7 +125,7 @@ async def test_of_much_output_a_look_shows_the_newest_and_how_many_lines_there_a
     await desk.begin("c1", "seq 5000; cat gate")
     one = desk.commands.find("c1")
     assert one is not None
-    while not one.text.endswith("5000\n"):
+    while not (await one.read()).endswith("5000\n"):
         await asyncio.wait({one.work}, timeout=0.01)
     told = await desk.look("c1")
     assert "[the last of 5000 lines:]" in told
@@ -154,7 +154,7 @@ async def test_a_call_that_is_cancelled_while_it_begins_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(module, "START_S", 600.0)
     beginning = asyncio.ensure_future(desk.begin("c1", "echo on; cat gate"))
-    while not (one := desk.commands.find("c1")) or not one.text:
+    while not (one := desk.commands.find("c1")) or not await one.read():
         await asyncio.wait({beginning}, timeout=0.01)
     beginning.cancel()
     outcome = await beginning

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,9 +252,12 @@ async def test_secrets_in_what_it_prints_are_replaced(desk: Desk, folder: Path) 
 
 async def test_no_look_at_a_running_one_cuts_through_a_secret(desk: Desk, folder: Path) -> None:
     """Neither the end of its output that a look shows, nor a page of it."""
+    threads: list[threading.Thread] = []
 
     class Redactor:
         def redact(self, text: str) -> str:
+            if "BEGIN\nhunter2" in text:
+                threads.append(threading.current_thread())
             return text.replace("BEGIN\nhunter2\nEND", "[REDACTED:key]")
 
     model = Model(
@@ -270,6 +274,8 @@ async def test_no_look_at_a_running_one_cuts_through_a_secret(desk: Desk, folder
     assert "xxx" in results(session)[2]
     told = [one.removeprefix("[c1 runs").replace("'BEGIN", "") for one in results(session)]
     assert not any("\nhunter2" in one or "2: hunter2" in one for one in told), told
+    # It takes seconds for megabytes, in which nobody else waits. (What c1 itself shows is short.)
+    assert len([one for one in threads if one is not threading.main_thread()]) == 3
     await session.close()
 
 

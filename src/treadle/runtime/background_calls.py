@@ -74,10 +74,10 @@ class BackgroundCalls:
         self._taken |= {one.call_id for one in ends}
         return ends
 
-    def read(self, call_id: str) -> str:
+    async def read(self, call_id: str) -> str:
         """What a command has printed so far, secrets replaced; empty if it does not run."""
         running = self.commands.find(call_id)
-        return "" if running is None else running.text
+        return "" if running is None else await running.read()
 
     async def close(self) -> None:
         """Stop all that runs, and record it."""

@@ -227,7 +227,7 @@ class Performer:
         if (wanted := find_requested_output(self._config, call)) is not None:
             said = self._journal.machine.conversation
             running = self._background.commands.find(wanted)
-            live = None if running is None else running.text.encode()
+            live = None if running is None else (await running.read()).encode()
             outcome = await read_stored_output(self._journal.writer, said, call, wanted, live)
         elif refused is None:
             outcome = await run_call(

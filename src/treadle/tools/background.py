@@ -41,27 +41,34 @@ class BackgroundCommand:
     Args:
         call_id: the call that began it.
         command: what runs.
-        read: what it has printed so far.
+        read: what it has printed so far; beyond what is kept the middle is left out.
+        redact: replaces known secrets in that.
         work: ends it when it is cancelled, and says how it ended.
     """
 
     def __init__(
-        self, call_id: str, command: str, read: Callable[[], str], work: asyncio.Task[CommandEnd]
+        self,
+        call_id: str,
+        command: str,
+        read: Callable[[], str],
+        redact: Callable[[str], str],
+        work: asyncio.Task[CommandEnd],
     ) -> None:
         self.call_id: Final = call_id
         self.command: Final = command
         self.work: Final = work
         self._read = read
+        self._redact = redact
         self._clock = asyncio.get_running_loop().time
         self._since_s = self._clock()
 
-    @property
-    def text(self) -> str:
+    async def read(self) -> str:
         """What it has printed so far, secrets replaced; beyond what is kept the middle is left out.
 
-        They are replaced in all of it, because who reads a part would cut through some.
+        They are replaced in all of it, because who reads a part would cut through some. That takes
+        seconds for megabytes, in which others go on.
         """
-        return self._read()
+        return await asyncio.to_thread(self._redact, self._read())
 
     @property
     def age_s(self) -> float:
@@ -109,7 +116,7 @@ class BackgroundCommands:
             why = f"{COUNT_MAX} commands run in the background already ({known}): stop one first"
             raise ToolFailure(ToolErrorKind.REJECTED, why)
         task = asyncio.ensure_future(work)
-        begun = BackgroundCommand(call_id, command, lambda: self._redact(output.text()), task)
+        begun = BackgroundCommand(call_id, command, output.text, self._redact, task)
         self._running[call_id] = begun  # at once: of calls that begin together each counts
         try:
             await asyncio.wait({task}, timeout=START_S)

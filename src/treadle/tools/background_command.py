@@ -49,7 +49,7 @@ async def background_command(
         await commands.stop(chosen)
     elif timeout_s:
         await commands.wait([one.call_id for one in chosen], timeout_s)
-    return "\n".join(_describe(one, commands) for one in chosen)
+    return "\n".join([await _describe(one, commands) for one in chosen])
 
 
 def _explain_none(commands: BackgroundCommands | None, call: str) -> str:
@@ -60,10 +60,10 @@ def _explain_none(commands: BackgroundCommands | None, call: str) -> str:
     return f"[no command {call} runs in the background: {why}]"
 
 
-def _describe(one: BackgroundCommand, commands: BackgroundCommands) -> str:
+async def _describe(one: BackgroundCommand, commands: BackgroundCommands) -> str:
     if commands.find(one.call_id) is None:
         return f"[{one.call_id} has ended after {one.age_s:.0f} s: {one.command}]"
-    text = one.text
+    text = await one.read()
     line_count = text.count("\n") + (not text.endswith("\n")) if text else 0
     head = f"[{one.call_id} runs for {one.age_s:.0f} s: {one.command}]\n"
     if not text:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _LINE_COUNT: Final = 40
 """Lines of the newest output that are shown."""
+_LENGTH_MAX: Final = 8000
+"""Characters of them: a line may be all that was kept, which is megabytes."""
 _STOP: Final = "stop"
 _CHOICES: Final = (DialogChoice("y", "yes, stop them"), DialogChoice("n", "no, nothing happens"))
 
@@ -46,21 +48,24 @@ async def _tasks(chat: Chat, rest: str) -> None:
     elif first == _STOP:
         await session.driver.background.stop(chosen)
     elif wanted:
-        _show_output(chat, session, wanted)
+        await _show_output(chat, session, wanted)
     else:
         rows = [(one.call_id, f"{one.age_s:.0f} s  {one.command}") for one in running]
         chat.terminal.commit(two_column_table(rows))
 
 
-def _show_output(chat: Chat, session: Session, call_id: str) -> None:
-    lines = session.driver.background.read(call_id).splitlines()
-    if not lines:
+async def _show_output(chat: Chat, session: Session, call_id: str) -> None:
+    text = (await session.driver.background.read(call_id)).rstrip("\n")
+    if not text:
         chat.notify("it has printed nothing so far")
         return
-    left_out = len(lines) - _LINE_COUNT
-    if left_out > 0:
+    lines = text.splitlines()
+    shown = "\n".join(lines[-_LINE_COUNT:])
+    if (more := len(shown) - _LENGTH_MAX) > 0:
+        chat.notify(f"[{len(text) - len(shown) + more} characters before these]")
+    elif (left_out := len(lines) - _LINE_COUNT) > 0:
         chat.notify(f"[{left_out} lines before these]")
-    chat.terminal.commit_soon(styled_text("\n".join(lines[-_LINE_COUNT:])))
+    chat.terminal.commit_soon(styled_text(shown[-_LENGTH_MAX:]))
 
 
 def ask_before_close(chat: Chat, run: SlashAction) -> SlashAction:
