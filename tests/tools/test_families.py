@@ -133,6 +133,7 @@ def test_each_kind_has_a_place_in_each_family() -> None:
         ("shell_command", {"command": ["bash", "-lc", "ls"]}, "$ ls", None, []),
         ("run_shell_command", {"command": "ls", "description": "Look"}, "$ ls", None, []),
         ("grep_search", {"pattern": "x", "dir_path": "src"}, "grep_search x src", None, []),
+        ("list_directory", {"dir_path": "src"}, "list_directory src", None, []),
     ],
 )
 def test_people_and_hooks_see_what_would_run_in_each_shape(

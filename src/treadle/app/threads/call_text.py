@@ -6,7 +6,7 @@ from typing import Final
 
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.core.messages import ToolCall
-from treadle.core.tool_families import ToolKind, kind_of
+from treadle.core.tool_families import ToolKind, find_shape, kind_of
 from treadle.thread.plan import AgentPlan, StepStatus, read_plan_call
 
 HEAD_LENGTH_MAX: Final = 100
@@ -40,7 +40,10 @@ def describe_call(call: ToolCall) -> str:
     if kind_of(call.tool_name) is ToolKind.RUN:
         detail = f"$ {_format_value(arguments.get('command', ''))}"
         return detail if len(detail) <= HEAD_LENGTH_MAX else detail[: HEAD_LENGTH_MAX - 1] + "…"
-    shown = [text for value in arguments.values() if (text := _format_value(value))]
+    shape = find_shape(call.tool_name)
+    unsaid = {} if shape is None else shape.fixed
+    said = (value for name, value in arguments.items() if value != unsaid.get(name, ...))
+    shown = [text for value in said if (text := _format_value(value))]
     return " ".join((call.tool_name, *shown))[:HEAD_LENGTH_MAX].replace("\n", "⏎")
 
 
