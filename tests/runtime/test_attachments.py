@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from media_samples import attachment, png
+from media_samples import PDF, attachment, png
 from runtime.desk import Desk, Model
 from treadle import outputs
 from treadle.core.events import LlmEvent, ModelEvent
@@ -25,14 +25,20 @@ class Seer(Model):
 class Judge(Seer):
     """A provider that refuses each request which shows one picture."""
 
+    refusal = REFUSAL
+    refused_digest = BAD.blob.sha256
+
     def __init__(self, *replies: str, is_down: bool = False) -> None:
         super().__init__(*replies)
         self._is_down = is_down
 
+    def traits(self, model: str) -> ModelTraits:
+        return ModelTraits(sees_images=True, reads_pdf=True)
+
     async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
-        if self._is_down or BAD.blob.sha256 in request.contents:
+        if self._is_down or self.refused_digest in request.contents:
             self.requests.append(request)
-            yield LlmEvent.Error(REFUSAL)
+            yield LlmEvent.Error(self.refusal)
             return
         async for event in super().stream(request):
             yield event
@@ -104,6 +110,21 @@ async def test_what_its_provider_refuses_is_left_out_and_the_thread_goes_on(desk
     # The next process finds it again, by the same way.
     session = desk.reopen(session.thread_id, Judge("still"))
     assert (await session.turn("sure?")).answer == "still"
+    await session.close()
+
+
+async def test_a_document_longer_than_all_that_a_model_reads_is_left_out(desk: Desk) -> None:
+    paper = attachment(PDF, "paper.pdf")
+    judge = Judge("a loom", "hm")
+    judge.refusal = LlmError(LlmErrorKind.CONTEXT_TOO_LONG, "maker: prompt is too long")
+    judge.refused_digest = paper.blob.sha256
+    session = desk.new(judge)
+    session.keep(PDF)
+    session.keep(png())
+    assert (await session.turn("read it", (SHOT, paper))).answer == "a loom"
+    assert [len(one.contents) for one in judge.requests] == [2, 1]
+    assert told(desk)[-1].startswith("the model is not shown paper.pdf: its provider refuses it")
+    desk.check(session)
     await session.close()
 
 

@@ -8,7 +8,13 @@ from typing import Final
 from msgspec.structs import replace
 
 from treadle.core.conversation import Conversation
-from treadle.core.llm import LlmRequest, ModelTraits, explain_blindness
+from treadle.core.llm import (
+    LlmError,
+    LlmErrorKind,
+    LlmRequest,
+    ModelTraits,
+    explain_blindness,
+)
 from treadle.core.messages import Attachment, BlobRef, Message, describe_left_out
 from treadle.errors import MissingBlobError, StoreError
 
@@ -17,6 +23,11 @@ SIZE_MAX: Final = 64 * 1024 * 1024
 
 _GONE: Final = "its bytes are not on this machine"
 _REFUSED: Final = "its provider refuses it"
+_SUSPECTS: Final = {
+    LlmErrorKind.BAD_REQUEST: ("image", "pdf"),
+    LlmErrorKind.CONTEXT_TOO_LONG: ("pdf",),
+}
+"""What a request may have been refused for, by the kind of the refusal."""
 
 
 class AttachmentContents:
@@ -65,16 +76,21 @@ class AttachmentContents:
         self._known = found
         return replace(request, contents=found) if found else request
 
-    def leave_out_new(self, sent: LlmRequest) -> LlmRequest | None:
+    def leave_out_new(self, sent: LlmRequest, error: LlmError) -> LlmRequest | None:
         """The request without what no answer was given to so far; `None` if that is nothing.
 
         What a provider takes for damaged, or a document of too many pages, is known to nobody
-        before it refuses the request; and it would refuse each later one of the thread.
+        before it refuses the request; and it would refuse each later one of the thread. A document
+        alone may be longer than all that the model reads, where no summary makes room for it.
 
         Args:
             sent: what was refused, with its bytes.
+            error: the refusal.
         """
-        new = sent.contents.keys() - self._taken
+        kinds = _SUSPECTS.get(error.kind, ())
+        shown = (one for message in sent.messages for one in message.attachments)
+        digests = {one.blob.sha256 for one in shown if one.kind in kinds}
+        new = (digests & sent.contents.keys()) - self._taken
         return _leave_out(sent, new) if new else None
 
     def note_answer(

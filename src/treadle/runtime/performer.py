@@ -156,15 +156,14 @@ class Performer:
         if isinstance(event, LlmEvent.Completed):
             self._contents.note_answer(full)
             return event
-        is_refused = event.error.kind is LlmErrorKind.BAD_REQUEST
-        if not is_refused or (less := self._contents.leave_out_new(full)) is None:
+        if (less := self._contents.leave_out_new(full, event.error)) is None:
             return event
         again = await call_model(self.provider, less, limit_s, on_delta)
         if isinstance(again, LlmEvent.Completed):
             self._contents.note_answer(less, full, event.error.message)
             return again
         # One that is refused all the same was not refused for what it shows.
-        return event if again.error.kind is LlmErrorKind.BAD_REQUEST else again
+        return event if again.error.kind is event.error.kind else again
 
     def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
         calls, machine = response.tool_calls, self._journal.machine
