@@ -8,13 +8,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from treadle.core.conversation import Conversation
-from treadle.core.llm import (
-    LlmError,
-    LlmErrorKind,
-    LlmRequest,
-    ModelTraits,
-    explain_blindness,
-)
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits, explain_blindness
 from treadle.core.messages import Attachment, BlobRef, Message, describe_left_out
 from treadle.errors import MissingBlobError, StoreError
 
