@@ -17,7 +17,7 @@ def command(key: str, value: str, folder: str) -> None:
     \b
     treadle config set approval_mode auto-edit
     treadle config set models.default sonnet
-    treadle config set providers.mine.base_url http://localhost:9000/v1
+    treadle config set providers.ollama.base_url http://localhost:11500/v1
     treadle config set sandbox_writable '["~/.cache/uv"]'
 
     VALUE is as TOML writes it; a text needs no quotes of its own. What else stands in the file
