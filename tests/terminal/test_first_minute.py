@@ -205,6 +205,32 @@ def test_who_chooses_nobody_keeps_the_prompt_and_is_asked_again(fresh: Fresh) ->
     assert talk.leave() == 5
 
 
+@pytest.mark.parametrize("place", ["list", "key"])
+def test_a_window_that_is_closed_meanwhile_ends_it_as_always(fresh: Fresh, place: str) -> None:
+    talk = fresh("-m", "groq:some-model")
+    talk.wait_for(lambda screen: screen.is_marked("groq"))
+    if place == "key":
+        talk.type(ENTER)
+        talk.wait_for_shown("Paste the key of groq")
+    talk.hang_up()
+    assert talk.wait_for_end() == 129
+    assert "Traceback" not in talk.text
+    assert talk.is_cooked
+
+
+def test_a_plain_terminal_shows_what_is_typed_again_after_a_key(fresh: Fresh) -> None:
+    for leave in (lambda talk: talk.hang_up(), lambda talk: talk.type(ctrl("d"))):
+        talk = fresh("--plain", "-m", "groq:some-model")
+        talk.wait_for("a number, words to search, or Enter:")
+        talk.type("1" + ENTER)
+        talk.wait_for("Paste the key of groq")
+        talk.wait_for(lambda screen: not screen.is_cooked)
+        leave(talk)
+        talk.wait_for_end()
+        assert talk.is_cooked
+        assert "Traceback" not in talk.text
+
+
 def test_the_demo_can_be_seen_first(fresh: Fresh, tmp_path: Path) -> None:
     talk = fresh(PATH=str(tmp_path))  # without git, which it says at once, instead of half a minute
     talk.wait_for(lambda screen: screen.is_marked("demo"))
