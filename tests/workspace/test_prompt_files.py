@@ -13,11 +13,16 @@ from case_tables import for_every_row
 from treadle.workspace.prompt_files.discovery import (
     ENTRY_COUNT_MAX,
     FILE_SIZE_MAX,
+    FRONT_MATTERS_SIZE_MAX,
     FoundPrompts,
     find_prompts,
     list_prompt_folders,
 )
-from treadle.workspace.prompt_files.front_matter import FRONT_MATTER_SIZE_MAX, parse_markdown_file
+from treadle.workspace.prompt_files.front_matter import (
+    FRONT_MATTER_SIZE_MAX,
+    measure_front_matter,
+    parse_markdown_file,
+)
 from treadle.workspace.prompt_files.prompts import (
     DESCRIPTION_LENGTH_MAX,
     Prompt,
@@ -290,6 +295,34 @@ def test_what_is_no_skill_is_passed_over(desk: Desk) -> None:
     (desk.root / ".treadle/commands/deeper").mkdir(parents=True)
     (desk.root / ".treadle/commands/notes.txt").write_text("x")
     assert desk.find() == FoundPrompts()
+
+
+def test_a_repository_has_so_much_front_matter_and_no_more_is_parsed(desk: Desk) -> None:
+    long = "x" * (FRONT_MATTER_SIZE_MAX - 200)
+    for number in range(40):
+        desk.write_skill(desk.root / ".agents/skills", f"s{number:02}", long)
+    desk.write_skill(desk.config / "skills", "own", long)
+    found = desk.find()
+    count = FRONT_MATTERS_SIZE_MAX // (len(long) + 30)
+    assert len(found.files) == count + 1
+    assert found.files[-1].prompt.name == "own"
+    reason = f"the repository has over {FRONT_MATTERS_SIZE_MAX} bytes of front matter"
+    assert [one.reason for one in found.refused] == [reason] * (40 - count)
+
+
+@for_every_row(
+    "data, size",
+    [
+        (b"", 0),
+        (b"---\na: b\n", 0),
+        (b"text\n---\na: b\n---\n", 0),
+        (b"---\na: b\n---\n", 9),
+        (b"---\r\na: b\r\n---  \r\ntext", 11),
+        (b"\xef\xbb\xbf---\na: b\n---", 12),
+    ],
+)
+def test_front_matter_is_measured_without_being_parsed(data: bytes, size: int) -> None:
+    assert measure_front_matter(data) == size
 
 
 def test_links_of_a_repository_stay_in_it_and_the_users_may_lead_anywhere(desk: Desk) -> None:

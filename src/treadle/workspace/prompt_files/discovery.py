@@ -22,6 +22,7 @@ from treadle.workspace.bounded_files import (
     read_within,
     resolve_within,
 )
+from treadle.workspace.prompt_files.front_matter import measure_front_matter
 from treadle.workspace.prompt_files.prompts import (
     Prompt,
     PromptKind,
@@ -33,6 +34,8 @@ FILE_SIZE_MAX: Final = 128 * 1024
 """Bytes of a SKILL.md or of a command: models read all of it when it is used."""
 ENTRY_COUNT_MAX: Final = 200
 """Skills, or commands, of one folder."""
+FRONT_MATTERS_SIZE_MAX: Final = 512 * 1024
+"""Bytes of front matter of one repository: to parse it takes seconds, before anybody trusts it."""
 SKILLS_FOLDER: Final = ".agents/skills"
 COMMANDS_FOLDER: Final = ".treadle/commands"
 SKILL_FILE: Final = "SKILL.md"
@@ -126,11 +129,19 @@ def find_prompts(
     """
     files: dict[Path, PromptFile] = {}
     refused: list[RefusedFile] = []
+    room = FRONT_MATTERS_SIZE_MAX
     for place in folders:
         for path in _list_candidates(place, refused):
             try:
-                if (found := _read_candidate(place, path, hides)) is not None:
-                    files.setdefault(found.path, found)
+                real, data = _read_candidate(place, path, hides)
+                if place.root is not None:
+                    room -= measure_front_matter(data)
+                    if room < 0:
+                        size_max = FRONT_MATTERS_SIZE_MAX
+                        raise ValueError(
+                            f"the repository has over {size_max} bytes of front matter"
+                        )
+                files.setdefault(real, _parse_candidate(place, path, real, data))
             except (OSError, ValueError) as error:
                 refused.append(_refuse(path, error))
     return FoundPrompts(tuple(files.values()), tuple(refused))
@@ -159,7 +170,8 @@ def _list_candidates(place: PromptFolder, refused: list[RefusedFile]) -> Iterato
 
 def _read_candidate(
     place: PromptFolder, path: Path, hides: Callable[[Path], bool]
-) -> PromptFile | None:
+) -> tuple[Path, bytes]:
+    """Where it is without links, and what it holds."""
     real = resolve_within(path, place.root)
     # Where the user keeps skills is hidden itself, as their settings are: links alone lead astray.
     if real != path and hides(real):
@@ -167,6 +179,10 @@ def _read_candidate(
     data, is_cut = read_within(real, place.root, FILE_SIZE_MAX)
     if is_cut:
         raise ValueError(f"it has more than {FILE_SIZE_MAX} bytes")
+    return real, data
+
+
+def _parse_candidate(place: PromptFolder, path: Path, real: Path, data: bytes) -> PromptFile:
     name = path.parent.name if place.kind == "skill" else path.stem
     prompt = _parse(place.kind, data, name)
     key = "" if place.root is None else str(real.relative_to(place.root))

@@ -19,6 +19,7 @@ DEPTH_MAX: Final = 50
 """Brackets in one another; to parse more takes seconds, before anybody has trusted the file."""
 
 _FENCE: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_FENCE_BYTES: Final = re.compile(rb"^(?:\xef\xbb\xbf)?---[ \t]*\r?$", re.MULTILINE)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _PLAIN_LINE: Final = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\"'{|>&*!#].*)$", re.MULTILINE)
 """A key with a text that nothing quotes."""
@@ -29,6 +30,13 @@ class MarkdownFile(Struct, frozen=True):
 
     fields: Mapping[str, Any]
     body: str
+
+
+def measure_front_matter(data: bytes) -> int:
+    """How many bytes of front matter a file has; 0 if it has none."""
+    opening = _FENCE_BYTES.match(data)
+    closing = None if opening is None else _FENCE_BYTES.search(data, opening.end())
+    return 0 if closing is None else closing.start()
 
 
 def parse_markdown_file(data: bytes) -> MarkdownFile:
