@@ -75,6 +75,26 @@ def test_an_agent_fixes_a_bug_and_commits_its_own_change_only(
     assert status == "A  staged.txt\n?? notes.txt\n"
 
 
+def test_in_a_worktree_nothing_of_the_persons_own_folder_changes(
+    treadle: Run, script: Script, repository: Path, environment: dict[str, str]
+) -> None:
+    (repository / "mine.txt").write_text("mine\n")
+    before = git(repository, environment, "status", "--short", "--branch")
+    place = repository.with_name(f"{repository.name}.worktrees") / "port"
+    for command in (("-p", "fix add"), ("run", "fix add")):
+        options = ("-m", script(FIX), "--approval-mode", "auto", "--worktree", command[0][-1])
+        done = treadle(*command, *options)
+        assert done.returncode == 0, done.stderr
+        place = place.with_name(command[0][-1])
+        said = (
+            f"new worktree {place}, branch {place.name}; 1 changed file of yours stays where it is"
+        )
+        assert said in done.stderr.splitlines()
+        subject = git(place, environment, "log", "--format=%s", "-1")
+        assert subject == "fix: add instead of subtracting\n"
+    assert git(repository, environment, "status", "--short", "--branch") == before
+
+
 def test_no_commit_leaves_the_change_to_the_person(
     treadle: Run, script: Script, repository: Path, environment: dict[str, str]
 ) -> None:

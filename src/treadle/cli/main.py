@@ -167,6 +167,7 @@ def _wants_no_color() -> bool:
     "provider:model, an alias, scripted:FILE or recorded:FILE. A thread keeps its model."
 )
 @options.folder_option
+@options.worktree_option
 @options.mode_option(
     "plan (default): tools that only read. ask: asks before it changes a file or runs a command. "
     "auto-edit: asks before it runs a command. auto: asks nothing. A thread keeps its mode."
@@ -224,6 +225,7 @@ def cli(ctx: click.Context, /, verbose: int, **given: Any) -> None:
         raise click.UsageError("--plain is about the chat: it goes without -p")
     if given["thread"] == "":
         raise click.UsageError("-r with -p needs the ID of a thread, or -c the last one")
+    given["cwd"] = options.find_work_folder(given["cwd"], given.pop("worktree"))
     from treadle.cli.turn import TurnOptions, run_turn
 
     ctx.exit(run_turn(TurnOptions(**given)))
@@ -297,6 +299,7 @@ def _start_chat(given: dict[str, Any]) -> int:
         if given.pop(name) not in (None, "text"):
             words = name.replace("_", "-")
             raise click.UsageError(f"--{words} goes with -p PROMPT, or with a command")
+    given["cwd"] = options.find_work_folder(given["cwd"], given.pop("worktree"))
     return run_chat(ChatOptions(**given))
 
 

@@ -13,6 +13,7 @@ import click
 from treadle.app.sessions.limits import MODES
 from treadle.app.sessions.limits import make_budget as make_budget
 from treadle.errors import UsageError
+from treadle.thread.safe_text import sanitize_text
 
 SANDBOX_LEVELS: Final = ("read-only", "workspace-write", "off")
 NETWORK_MODES: Final = ("off", "ask", "on")
@@ -61,6 +62,36 @@ def folder_option(command: F) -> F:
     """`-C`."""
     words = "Work in FOLDER instead of here."
     return click.option("-C", "--cwd", metavar="FOLDER", type=click.Path(), help=words)(command)
+
+
+def worktree_option(command: F) -> F:
+    """`--worktree`; `find_work_folder` makes a folder of it and of `-C`."""
+    words = (
+        "Work in a git worktree of its own beside the repository, on the branch NAME; both are "
+        "made if they are not there."
+    )
+    return click.option("--worktree", metavar="NAME", help=words)(command)
+
+
+def find_work_folder(folder: str | None, worktree: str | None) -> str | None:
+    """The folder to work in; where a worktree is wanted, says which one.
+
+    Raises: as `open_worktree`.
+    """
+    if worktree is None:
+        return folder
+    import asyncio
+
+    from treadle.app.files.worktrees import open_worktree
+
+    made = asyncio.run(open_worktree(Path(folder or ".").expanduser(), worktree))
+    kind = "new worktree" if made.is_new else "worktree"
+    one = made.left == 1
+    stay = "file of yours stays where it is" if one else "files of yours stay where they are"
+    left = f"; {made.left} changed {stay}" if made.left else ""
+    text = f"{kind} {made.folder}, branch {made.branch}{left}"
+    click.echo(sanitize_text(text), err=True)
+    return str(made.folder)
 
 
 def settings_folder_option(command: F) -> F:

@@ -21,6 +21,7 @@ from treadle.cli import options
     help="The kind of task: the settings' table [models] says which model it gets.",
 )
 @options.folder_option
+@options.worktree_option
 @options.mode_option(
     "plan: tools that only read. ask: asks before it changes a file or runs a command. auto-edit: "
     "asks before it runs a command. auto: asks nothing. Default: what the settings say, else ask."
@@ -74,6 +75,7 @@ def _run_task(text: str, **given: Any) -> int:
     from treadle.cli.renderers import make_renderer
     from treadle.cli.thread_runner import run_thread
 
+    given["cwd"] = options.find_work_folder(given["cwd"], given["worktree"])
     path = given["output_schema"]
     schema = None if path is None else read_answer_schema(path)
     typed, piped = read_prompt(text)
