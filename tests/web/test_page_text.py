@@ -6,7 +6,7 @@ import pytest
 
 from case_tables import for_every_row
 from treadle.web.page_fetcher import FetchedPage
-from treadle.web.page_text import HTML_SIZE_MAX, make_page_text
+from treadle.web.page_text import HTML_SIZE_MAX, JSON_SIZE_MAX, make_page_text
 from treadle.web.web_address import read_address
 
 ADDRESS = read_address("https://example.com/a/page")
@@ -180,6 +180,14 @@ async def test_a_page_that_takes_too_long_is_given_as_its_bare_words() -> None:
     found = await make_page_text(page(html), convert_s_max=0.01)
     assert found.text.startswith("Some bold\nwords & more")
     assert found.notes == ("the page was not done in 0.01 seconds: these are its bare words",)
+
+
+async def test_json_that_would_fill_up_memory_in_lines_stays_as_it_is() -> None:
+    """Two megabytes of it were two gigabytes."""
+    for text in ("[" * 900 + "1," * 20_000 + "1" + "]" * 900, '{"a":' * 900 + "1" + "}" * 900):
+        found = await make_page_text(page(text.encode(), "application/json"))
+        assert (found.text == text) == (len(text) > 20_000)
+        assert len(found.text) < JSON_SIZE_MAX
 
 
 @for_every_row(

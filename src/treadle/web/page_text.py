@@ -22,6 +22,8 @@ from treadle.web.page_fetcher import FetchedPage
 CONVERT_S_MAX: Final = 30.0
 HTML_SIZE_MAX: Final = 2 * 1024 * 1024
 """Bytes of HTML that are laid out; a parser in Python takes seconds for them."""
+JSON_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Characters of JSON that is put into lines."""
 MARKDOWN_SIZE_MAX: Final = 32 * 1024 * 1024
 
 _CONVERTER: Final = Path(__file__).with_name("page_markdown.py")
@@ -31,6 +33,7 @@ _TEXT: Final = re.compile(
     r"|graphql|ndjson|jsonl|x-ndjson|x-yaml|x-sh|x-tex)"
 )
 _JSON: Final = re.compile(r"(?:application|text)/(?:.*\+)?json")
+_JSON_SIGN: Final = re.compile(r"[\[\]{},:]")
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9._:-]{1,40})""", re.IGNORECASE)
 _META: Final = re.compile(rb"""<meta\b[^>]*?charset\s*=\s*["']?([\w.:-]{1,40})""", re.IGNORECASE)
 _TAGS: Final = re.compile(r"<[^<>]*>")
@@ -101,7 +104,7 @@ async def make_page_text(page: FetchedPage, convert_s_max: float = CONVERT_S_MAX
         return PageText(found.title, found.text, (*notes, *found.notes))
     text = _decode(page.body, charset)
     if _JSON.fullmatch(kind) and not page.is_cut:
-        text = _format_json(text)
+        text = await asyncio.to_thread(_format_json, text)
     return PageText("", text, tuple(notes))
 
 
@@ -189,13 +192,31 @@ def _guess(data: bytes) -> str:
 
 
 def _format_json(text: str) -> str:
-    """JSON in lines, so that a part of it can be read; the text itself if it is not JSON."""
-    if text.count("\n") > 1:
+    """JSON in lines, so that a part of it can be read.
+
+    The text itself if it is not JSON, or would become too long: what is deep in a nest is indented
+    as deep.
+    """
+    if text.count("\n") > 1 or _measure_formatted(text) > JSON_SIZE_MAX:
         return text
     try:
         return msgspec.json.format(text, indent=2)
     except (msgspec.DecodeError, RecursionError):
         return text
+
+
+def _measure_formatted(text: str) -> int:
+    """How long JSON becomes at most; once it is more than `JSON_SIZE_MAX`, any such number."""
+    size, depth = len(text), 0
+    for sign in _JSON_SIGN.finditer(text):
+        if sign[0] in "[{":
+            depth += 1
+        elif sign[0] in "]}":
+            depth -= 1
+        size += 2 + 2 * max(0, depth)
+        if size > JSON_SIZE_MAX:
+            break
+    return size
 
 
 def _strip_tags(text: str) -> str:
