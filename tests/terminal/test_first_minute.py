@@ -256,10 +256,12 @@ def test_a_welcome_of_four_lines_fits_and_the_quiet_get_none(start: Start) -> No
     talk = start(columns=240)
     talk.wait_for(TRY)
     what, folder, model, tries = talk.lines[:4]
-    assert (what, tries) == (WELCOME, TRY)
+    assert (what, tries) == (WELCOME, f"{TRY} · explain the last commit")
     assert folder.startswith("a new thread in /")
     assert ", mode ask, " in model
-    assert max(len(line) for line in (WELCOME, TRY)) <= 80
+    Path(folder.removeprefix("a new thread in "), "README.md").write_text("# Shop\n")
+    start(columns=240).wait_for(f"{TRY} · explain @README.md")
+    assert max(len(line) for line in (WELCOME, tries)) <= 80
     quiet = start("-q", columns=240)
     quiet.wait_for(", mode ask, ")
     quiet.wait_for("ask · ")

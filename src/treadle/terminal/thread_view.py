@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from treadle.app.files.file_names import find_first_read
 from treadle.terminal.notices import styled_text
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ async def show_thread(chat: Chat) -> None:
 
 
 WELCOME: Final = "Treadle, a coding agent that loses nothing: kill it, go on, take it all back."
-TRY: Final = "try: what does this project do? · fix the failing test · explain @README.md"
-"""Three things that work in most projects; each line fits 80 columns."""
+TRY: Final = "try: what does this project do? · fix the failing test"
+"""What works in most projects; behind it a file that there is. Each line fits 80 columns."""
 
 
 def show_welcome(chat: Chat) -> None:
@@ -30,7 +32,9 @@ def show_welcome(chat: Chat) -> None:
         return
     chat.terminal.commit(styled_text(WELCOME, "bold"))
     show_header(chat)
-    chat.terminal.commit(styled_text(TRY, "dim"))
+    name = find_first_read(Path(chat.sessions.folder))
+    third = f"explain @{name}" if name else "explain the last commit"
+    chat.terminal.commit(styled_text(f"{TRY} · {third}", "dim"))
 
 
 def show_header(chat: Chat) -> None:

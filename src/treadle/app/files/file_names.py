@@ -20,6 +20,22 @@ FRESH_S: Final = 5.0
 """A listing is used for so long."""
 
 
+_FIRST_READ: Final = (
+    "README.md",
+    "README.rst",
+    "README",
+    "pyproject.toml",
+    "package.json",
+    "Makefile",
+)
+"""What says most about a project, in the order in which people look."""
+
+
+def find_first_read(folder: Path) -> str | None:
+    """The file that one reads first in a project; `None` if it has none of the usual names."""
+    return next((name for name in _FIRST_READ if (folder / name).is_file()), None)
+
+
 class FileNames:
     """The files of a folder that git would show; without git, those of a bounded walk.
 
