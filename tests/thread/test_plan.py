@@ -56,12 +56,17 @@ FINISHED = plan(("a", DONE), ("b", DONE))
         ('{"steps": [{"step": "a", "status": "completed"}]}', [("a", DONE)]),
         ('{"steps": [{"step": "a", "status": "In Progress"}]}', [("a", DOING)]),
         ('{"steps": [{"step": "a", "status": "todo"}]}', [("a", PENDING)]),
+        ('{"steps": "[{\\"step\\": \\"a\\"}]"}', [("a", PENDING)]),
     ],
 )
-def test_a_call_says_steps_and_how_far_each_is(
+async def test_a_call_says_steps_and_how_far_each_is(
     arguments: str, steps: list[tuple[str, StepStatus]]
 ) -> None:
-    assert read_plan_call(plan_call(arguments)) == plan(*steps)
+    """The tool and whoever reads the thread judge alike."""
+    call = plan_call(arguments)
+    assert read_plan_call(call) == plan(*steps)
+    outcome = await Registry(builtin_tools()).execute(call, key="k", progress=lambda _: None)
+    assert isinstance(outcome, ToolExecutionOutcome.Success)
 
 
 @for_every_row(

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall, is_by_person
-from treadle.core.tool_families import ToolKind, find_shape, kind_of
+from treadle.core.tool_families import ToolKind, find_shape
 
 STEP_COUNT_MAX: Final = 50
 STEP_LENGTH_MAX: Final = 300
@@ -77,19 +77,17 @@ class AgentPlan(Struct, frozen=True):
         return f"{self.done_count} of {len(self.steps)} done" + (f", now: {now}" if now else "")
 
 
-_DECODER: Final = msgspec.json.Decoder(AgentPlan)
-
-
 def read_plan_call(call: ToolCall) -> AgentPlan | None:
     """The plan that a call tells; `None` if it is a call of something else, or no plan."""
-    if kind_of(call.tool_name) is not ToolKind.PLAN:
-        return None
     shape = find_shape(call.tool_name)
+    if shape is None or shape.kind is not ToolKind.PLAN:
+        return None
     try:
-        if shape is None or not shape.arguments:
-            return _DECODER.decode(call.arguments_json)
         given = msgspec.json.decode(call.arguments_json, type=dict[str, Any])
-        return msgspec.convert(shape.restore(given), AgentPlan)
+        given = shape.restore(given)
+        if isinstance(given.get("steps"), str):  # the tool takes it so, too
+            given["steps"] = msgspec.json.decode(given["steps"])
+        return msgspec.convert(given, AgentPlan)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
 
