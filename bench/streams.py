@@ -35,6 +35,9 @@ async def serve(reader, writer):
             head = (await reader.readuntil(b"\\r\\n\\r\\n")).decode("latin-1").lower()
             path = head.split(" ")[1]
             size = int(head.partition("content-length:")[2].split("\\r\\n")[0] or 0)
+            if size == 0:  # what models there are: nobody says
+                writer.write(b"HTTP/1.1 404 Not Found\\r\\ncontent-length: 0\\r\\n\\r\\n")
+                continue
             body = json.loads(await reader.readexactly(size))
             print(time.perf_counter(), flush=True)
             count = int(str(body.get("model", "m-3")).rpartition("-")[2])
