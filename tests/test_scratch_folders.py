@@ -63,3 +63,37 @@ def test_what_killed_processes_left_is_removed_and_nothing_else(tmp_path: Path) 
         process.communicate()
         assert not folder.exists()
     assert (outside / "kept").exists()
+
+
+TAKEN = """
+import os, sys, warnings
+from treadle.scratch_folders import PREFIX, scratch_folder
+warnings.simplefilter("error")
+taken = []
+
+def take(event, arguments):
+    entries = os.scandir(os.environ["TMPDIR"])
+    made = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
+    if event == sys.argv[1] and made and not taken:
+        taken.extend(made)
+        os.rmdir(made[0])
+
+with scratch_folder():  # the folders that others left are looked for, once
+    pass
+sys.addaudithook(lambda event, arguments: take(event, arguments) if event == sys.argv[1] else None)
+with scratch_folder() as folder:
+    print(folder in taken, len(taken), os.path.isdir(folder))
+"""
+
+
+def test_a_folder_that_another_process_takes_for_a_left_one_is_made_again(tmp_path: Path) -> None:
+    """It looks for unlocked ones, and a new one is unlocked for a moment."""
+    for moment in ("open", "fcntl.flock"):
+        done = subprocess.run(
+            [sys.executable, "-c", TAKEN, moment],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+        )
+        assert (done.stdout, done.stderr) == ("False 1 True\n", ""), moment
+        assert not list(tmp_path.iterdir())

@@ -41,7 +41,11 @@ def _make() -> tuple[TemporaryDirectory[str], int]:
     """A new folder, and the lock on it."""
     while True:
         made = TemporaryDirectory(prefix=PREFIX)
-        fd = _open(made.name)
+        try:
+            fd = _open(made.name)
+        except FileNotFoundError:
+            made.cleanup()
+            continue  # another process has taken it for a left one even before it was opened
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
