@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from treadle.core.conversation import Conversation
-from treadle.core.messages import Message, ToolCall
+from treadle.core.messages import Attachment, BlobRef, Message, ToolCall
 
 ids = st.sampled_from(["a", "b", "c", "d"])
+SHOT = Attachment("image", "image/png", "shot.png", BlobRef("a" * 64, 10))
 messages = st.one_of(
+    st.builds(lambda text: Message.user(text, (SHOT,)), st.text(max_size=3)),
     st.builds(Message.user, st.text(max_size=3)),
     st.builds(
         lambda found: Message.assistant("", tuple(ToolCall(i, "look") for i in found)),
@@ -59,6 +61,9 @@ class Forks(RuleBasedStateMachine):
             assert len(conversation) == len(model)
             used = {call.id for message in model for call in message.tool_calls}
             assert {i for i in "abcd" if conversation.has_call(i)} == used
+            shows = any(message.attachments for message in model)
+            assert conversation.has_attachments == shows
+            assert conversation.with_tokens(7).has_attachments == shows
 
     @rule(one=made, other=made)
     def compare(self, one: Any, other: Any) -> None:

@@ -108,6 +108,27 @@ def _measure_maskable(message: Message) -> int:
     return size + measure_attachments(message.attachments)
 
 
+class _Places:
+    """Where things stand in a list of messages that only grows; shared by all its views.
+
+    `calls` has where each tool call id was first used, `attached` where a message first showed
+    something besides its text: `None` while none does.
+    """
+
+    __slots__ = ("attached", "calls")
+
+    def __init__(self) -> None:
+        self.calls: dict[str, int] = {}
+        self.attached: int | None = None
+
+    def note(self, index: int, message: Message) -> None:
+        """A message stands at this place."""
+        for call in message.tool_calls:
+            self.calls.setdefault(call.id, index)
+        if message.attachments and self.attached is None:
+            self.attached = index
+
+
 class Conversation(AppendList[Message]):
     """An immutable sequence of messages, cheap to extend.
 
@@ -115,7 +136,7 @@ class Conversation(AppendList[Message]):
         messages: the first messages, oldest first; copied.
     """
 
-    __slots__ = ("_call_at", "_view", "compaction", "hidden", "masking", "tokens")
+    __slots__ = ("_places", "_view", "compaction", "hidden", "masking", "tokens")
 
     compaction: Compaction | None
     """What stands for the beginning; `None` while everything is in view."""
@@ -128,11 +149,9 @@ class Conversation(AppendList[Message]):
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         super().__init__(messages)
-        self._call_at: dict[str, int] = {}
-        """Where each tool call id was first used; shared between views like the list."""
+        self._places = _Places()
         for index, message in enumerate(self._items):
-            for call in message.tool_calls:
-                self._call_at.setdefault(call.id, index)
+            self._places.note(index, message)
         self._view: Conversation | None = None
         self.compaction = None
         self.hidden = ()
@@ -144,9 +163,8 @@ class Conversation(AppendList[Message]):
         if len(self._items) != self._length:
             return self._copy().append(message)
         longer = super().append(message)
-        for call in message.tool_calls:
-            self._call_at.setdefault(call.id, self._length)
-        longer._call_at = self._call_at
+        self._places.note(self._length, message)
+        longer._places = self._places
         longer._view = None if self._view is None else self._view.append(message)
         return longer._show_like(self)
 
@@ -163,7 +181,7 @@ class Conversation(AppendList[Message]):
 
     def _copy_with_same_messages(self) -> Self:
         same = type(self).__new__(type(self))
-        same._items, same._length, same._call_at = self._items, self._length, self._call_at
+        same._items, same._length, same._places = self._items, self._length, self._places
         same._view = self._view
         return same._show_like(self)
 
@@ -188,6 +206,12 @@ class Conversation(AppendList[Message]):
         same.tokens = 0
         same._view = same._select_in_view()
         return same
+
+    @property
+    def has_attachments(self) -> bool:
+        """Whether any of the messages shows something besides its text. O(1)."""
+        attached = self._places.attached
+        return attached is not None and attached < self._length
 
     @property
     def view(self) -> View:
@@ -286,12 +310,12 @@ class Conversation(AppendList[Message]):
 
     def has_call(self, call_id: str) -> bool:
         """Whether an assistant message of this conversation already uses this call id. O(1)."""
-        index = self._call_at.get(call_id)
+        index = self._places.calls.get(call_id)
         return index is not None and index < self._length
 
     def has_told(self, call_id: str) -> bool:
         """Whether the model knows of the call: it is used here, and no rewind has hidden it."""
-        index = self._call_at.get(call_id, self._length)
+        index = self._places.calls.get(call_id, self._length)
         return index < self._length and not self._is_hidden(index)
 
     def has_said(self, index: int) -> bool:
@@ -308,7 +332,7 @@ class Conversation(AppendList[Message]):
 
     def find_result(self, call_id: str) -> Message | None:
         """The result of a call; `None` if there is none yet. Costs as much as its round is long."""
-        index = self._call_at.get(call_id, self._length) + 1
+        index = self._places.calls.get(call_id, self._length) + 1
         while index < self._length and (message := self[index]).role == "tool":
             if message.tool_call_id == call_id:
                 return message

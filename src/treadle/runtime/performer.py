@@ -149,7 +149,7 @@ class Performer:
     ) -> LlmEvent.Completed | LlmEvent.Error:
         """Send it with the bytes of what its messages show; without what its provider refuses."""
         limit_s = self._config.llm_timeout_s
-        if not any(message.attachments for message in request.messages):
+        if not request.messages.has_attachments:
             return await call_model(self.provider, request, limit_s, on_delta)
         full = self._contents.add_to(request, self.provider.traits(request.model))
         event = await call_model(self.provider, full, limit_s, on_delta)
