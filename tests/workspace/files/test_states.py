@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from case_tables import for_every_row
 from treadle.errors import FileStateError
 from treadle.thread.facts import FilesSaved
-from treadle.workspace.files import git_index
+from treadle.workspace.files import capture, git_index
 from treadle.workspace.files.capture import Camera
 from treadle.workspace.files.entries import (
     NOT_KEPT,
@@ -384,6 +386,40 @@ async def test_contents_are_there_after_a_look_whatever_was_remembered(repo: Rep
         oids.add(found.entries[b"new.txt"].oid)
     (oid,) = oids
     assert (await objects.contents([oid]))[oid] == b"new\n"
+
+
+class AddsMeanwhile(Objects):
+    """Somebody adds a file just before the index is read for what it knows of the files."""
+
+    repo: Repo
+
+    async def out(self, *arguments: str, **more: Any) -> bytes:
+        if "--debug" in arguments and self.repo.git("ls-files", "mine.txt") == "":
+            await asyncio.to_thread(self.repo.git, "add", "mine.txt")
+        return await super().out(*arguments, **more)
+
+
+async def test_a_file_that_somebody_adds_during_a_look_is_kept_as_it_is(repo: Repo) -> None:
+    objects = AddsMeanwhile(Repository(repo.path))
+    objects.repo = repo
+    camera = Camera(objects)
+    names = [f"many/{number}.txt" for number in range(capture.READ_COUNT_MAX)]
+    for name in (*names, "mine.txt"):
+        repo.write(name, "one\n")
+    repo.git("add", ".")
+    await camera.capture()
+    repo.git("rm", "--quiet", "--cached", "mine.txt")
+    for name in (*names, "mine.txt"):
+        repo.write(name, f"two of {name}\n")
+    repo.git("add", "many")
+    for name in (*names, "mine.txt"):
+        os.utime(repo.path / name, (10**9, 10**9))
+    repo.git("add", "many")
+    found = await camera.capture()
+    assert repo.git("ls-files", "mine.txt") == "mine.txt"
+    oids = {name: found.entries[name.encode()].oid for name in (*names, "mine.txt")}
+    wrong = {name for name, oid in oids.items() if repo.git("hash-object", name) != oid}
+    assert wrong == set()
 
 
 @for_every_row("written_ns, is_clean", [(10, False), (11, True), (9, False)])

@@ -135,15 +135,14 @@ class Camera:
         }
         rest = {path: one for path, one in files.items() if not self._is_read(path, one)}
         tracked = rest.keys() & indexed.keys()
-        same = set[bytes]()
+        same = dict[bytes, FileEntry]()
         if tracked and not (self._read and self._are_few(layout, tracked, rest)):
             same = await self._index.find_same(layout, rest)
         entries.update(
             (path, FileEntry(files[path].mode, self._read[path][2]))
             for path in files.keys() - rest.keys()
         )
-        for path in same:
-            entry = FileEntry(files[path].mode, indexed[path].entry.oid)
+        for path, entry in same.items():
             self._remember(path, rest.pop(path), entry, at_ns)
             entries[path] = entry
         crowds = crowds_of(others, UNTRACKED_COUNT_MAX)

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from treadle.workspace.files.entries import (
     LINK,
     NOT_KEPT,
+    FileEntry,
     Indexed,
     parse_index,
     parse_plain_index,
@@ -78,8 +79,13 @@ class GitIndex:
         else:
             self._has_stats, self._files = True, found
 
-    async def find_same(self, layout: Layout, files: Mapping[bytes, DiskFile]) -> set[bytes]:
-        """Those of these files that have the bytes of their blob in the index, for sure."""
+    async def find_same(
+        self, layout: Layout, files: Mapping[bytes, DiskFile]
+    ) -> dict[bytes, FileEntry]:
+        """Those of these files that have the bytes of their blob in the index, for sure.
+
+        It may be another index than the one that was listed: somebody adds files meanwhile.
+        """
         written_ns = _written_ns(layout.git_dir / "index")
         if not self._has_stats:
             await self._list_with_stats()
@@ -88,10 +94,13 @@ class GitIndex:
         )
         clean = _find_clean(self._files, files, written_ns) - {*converted.split(b"\0")}
         unknown = sorted({self._files[path].entry.oid for path in clean} - self._sizes.keys())
-        for oid, found in zip(unknown, await self._objects.types(unknown), strict=True):
-            self._sizes[oid] = -1 if found is None else found[2]
+        for oid, one in zip(unknown, await self._objects.types(unknown), strict=True):
+            self._sizes[oid] = -1 if one is None else one[2]
+        found = {path: self._files[path].entry for path in clean}
         return {
-            path for path in clean if self._sizes[self._files[path].entry.oid] == files[path].size
+            path: FileEntry(files[path].mode, entry.oid)
+            for path, entry in found.items()
+            if self._sizes[entry.oid] == files[path].size
         }
 
 
