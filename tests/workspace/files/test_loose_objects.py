@@ -148,3 +148,30 @@ async def test_all_that_a_state_leads_to_is_durable_before_its_ref_is(
         assert str(ref.parent) in synced[synced.index("the ref moves") :]
         first = second
         synced.clear()
+
+
+async def test_no_object_and_no_ref_has_its_name_before_it_is_durable(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A git that finds an object believes it, and may move a branch to it at once."""
+    synced: set[str] = set()
+    early: list[Path] = []
+    named: list[Path] = []
+    real_sync, real_replace = os.fsync, Path.replace
+
+    def sync(handle: int) -> None:
+        real_sync(handle)
+        synced.add(str(Path(f"/proc/self/fd/{handle}").readlink()))
+
+    def replace(path: Path, target: Path) -> Path:
+        named.append(target)
+        early.extend([] if str(path) in synced else [target])
+        return real_replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", replace)
+    states = FileStates(repo.path, "T-01890a5d-ac96-774b-bcce-b302099a8057")
+    repo.write("new.py", "new\n")
+    assert await states.save("before", None) is not None, states.problem
+    assert len(named) == 4  # a blob, a tree, a commit, the ref
+    assert early == []
