@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.app.threads.call_text import describe_call, first_lines
+from treadle.app.threads.call_text import describe_call, preview_output
 from treadle.core.messages import ToolCall
 from treadle.exit_codes import UNREAD
 
@@ -132,5 +132,19 @@ def test_words_in_a_row_are_told_as_words(name: str, arguments: str, words: str)
 
 
 def test_how_many_lines_a_part_of_an_output_lacks_is_not_claimed() -> None:
-    assert first_lines("1\n2\n3\n4\n5") == "1\n2\n3\n… 2 more lines"
-    assert first_lines("1\n2\n3\n4\n5", is_whole=False) == "1\n2\n3\n… more lines"
+    assert preview_output("1\n2\n3\n4\n5", "read_file") == "1\n2\n3\n… 2 more lines"
+    assert preview_output("1\n2\n3\n4", "x", is_whole=False) == "1\n2\n3\n… more lines"
+
+
+@pytest.mark.parametrize("name", ["bash", "!"])
+def test_of_a_command_the_end_is_shown(name: str) -> None:
+    text = "\n".join([*map(str, range(9)), "", "[exit code 1]"])
+    assert preview_output(text, name) == "… 4 earlier lines\n4\n5\n6\n7\n8\n[exit code 1]"
+    assert preview_output(text, name, is_whole=False).startswith("… earlier lines\n4\n")
+
+
+def test_of_a_command_that_was_stopped_it_is_said_why_and_what_it_said_last() -> None:
+    text = "\n".join(["Tool execution timed out: after 60 s", *map(str, range(9))])
+    head, more, *tail = preview_output(text, "bash").splitlines()
+    assert (head, more) == ("Tool execution timed out: after 60 s", "… 4 earlier lines")
+    assert tail == ["3", "4", "5", "6", "7", "8"]

@@ -41,6 +41,7 @@ class RecordingTerminal:
     """Keeps blocks, facts and queue; answers with what was put into `answers`, in order."""
 
     def __init__(self, *, width: int = 80, is_plain: bool = False) -> None:
+        self.height = 24
         self.is_plain = is_plain
         self.keeps_history = True
         self.width = width

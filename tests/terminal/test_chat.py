@@ -13,6 +13,7 @@ import pytest
 
 from terminal.harness import ENTER, ESC, SHIFT_TAB, TAB, UP, Screen, ctrl
 from terminal.talks import BRISK_S, Start, held, told
+from terminal.test_chat_commands import is_at_rest
 
 WAITING = "y  yes"
 """The choices of a question are on the screen."""
@@ -234,6 +235,14 @@ def test_an_own_command_is_shown_to_the_person_and_to_the_agent(
     (line,) = json.loads(told(environment, "list", "--json", cwd=repository))
     exported = told(environment, "show", line["id"], "--json", cwd=repository)
     assert "own-23" in exported
+
+
+def test_of_an_own_command_a_screenful_is_shown_to_its_end(start: Start) -> None:
+    talk = start(rows=30)
+    talk.say("!seq 100", "earlier lines")
+    talk.wait_for(is_at_rest)
+    first = talk.line_with("… 78 earlier lines (Ctrl+O)")
+    assert talk.lines[first + 1 : first + 23] == [f"  {n}" for n in range(79, 101)]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])

@@ -85,12 +85,13 @@ def test_a_turn_is_prompt_text_call_result_answer_and_what_it_used() -> None:
     scene.stream("I will run **them**.\n\nNow:")
     scene.show(outputs.ToolStarted(BASH))
     scene.now_s += 3.2
-    scene.show(ended(BASH, "a\nb\nc\nd\ne\n[exit code 0]"))
+    scene.show(ended(BASH, "a\nb\nc\nd\ne\nf\ng\n[exit code 0]"))
     scene.stream("All `5` passed.")
     scene.now_s += 1
     assert scene.show(finished()).splitlines() == [
         *("", "> run the tests", "", "I will run them.", "", "Now:", ""),
-        *("● $ npm test  exit code 0  3.2 s", "  a", "  b", "  c", "  … 2 more lines (Ctrl+O)"),
+        *("● $ npm test  exit code 0  3.2 s", "  … 2 earlier lines (Ctrl+O)"),
+        *("  c", "  d", "  e", "  f", "  g"),
         *("", "All 5 passed.", "", "─ 1,200 tokens in, 34 out, $0.0123, 4.2 s"),
     ]
 
@@ -151,6 +152,35 @@ def test_a_failure_says_so_in_words_and_not_by_colour_alone() -> None:
     assert "✗ $ npm test  failed: Tool execution timed out  0.0 s\n  after 60 s" in text
 
 
+def test_of_a_command_the_end_is_shown_and_of_a_file_the_beginning() -> None:
+    text = "".join(f"{n}\n" for n in range(100))
+    scene = Scene()
+    read = call("explore", "c2", task="look")
+    shown = scene.show(ended(BASH, f"{text}[exit code 1]"), ended(read, text)).splitlines()
+    assert shown[2:8] == ["  … 95 earlier lines (Ctrl+O)", *(f"  {n}" for n in range(95, 100))]
+    assert shown[-4:] == ["  0", "  1", "  2", "  … 97 more lines (Ctrl+O)"]
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(24, 16), (60, 52), (6, 10)])
+def test_of_a_command_that_the_person_ran_a_screenful_is_shown(rows: int, shown: int) -> None:
+    scene = Scene()
+    scene.terminal.height = rows
+    own = call("!", command="seq 100")
+    text = "\n".join([*map(str, range(100)), "[exit code 0]"])
+    lines = scene.show(outputs.ToolStarted(own), ended(own, text)).splitlines()
+    assert lines[2] == f"  … {100 - shown} earlier lines (Ctrl+O)"
+    assert lines[3:] == [f"  {n}" for n in range(100 - shown, 100)]
+
+
+def test_why_a_command_was_stopped_stands_below_the_end_of_its_output() -> None:
+    scene = Scene()
+    said = "".join(f"{n}\n" for n in range(9))
+    error = ToolError(ToolErrorKind.TIMEOUT, "after 60 s", said.rstrip())
+    stopped = outputs.ToolFinished(BASH.id, BASH.tool_name, Failure(BASH.id, error))
+    lines = scene.show(outputs.ToolStarted(BASH), stopped).splitlines()
+    assert lines[-5:] == ["  5", "  6", "  7", "  8", "  after 60 s"]
+
+
 def test_a_large_output_is_shown_whole_on_demand() -> None:
     scene = Scene()
     assert scene.view.expand() is None
@@ -158,7 +188,7 @@ def test_a_large_output_is_shown_whole_on_demand() -> None:
     text = scene.show(
         outputs.ToolStarted(big), ended(big, "line 0\n[cut]", BlobRef("0" * 64, 9000))
     )
-    assert "… more lines (Ctrl+O)" in text
+    assert "… earlier lines (Ctrl+O)" in text
     block = scene.view.expand()
     assert block is not None
     lines = drawn(block).splitlines()
@@ -274,11 +304,12 @@ def test_a_plain_terminal_gets_words_and_no_drawing() -> None:
     scene.stream("# Plan\n\n- **one**\n")
     scene.show(outputs.ToolStarted(BASH))
     scene.now_s += 2
-    scene.show(ended(BASH, "a\nb\nc\nd\n[exit code 0]"))
+    scene.show(ended(BASH, "a\nb\nc\nd\ne\nf\n[exit code 0]"))
     text = scene.show(failed(BASH, ToolErrorKind.FAILED, "no"), finished())
     assert text.splitlines() == [
         *("", "> go", "", "# Plan", "", "- **one**", "", "running: $ npm test", ""),
-        *("done in 2.0 s, exit code 0: $ npm test", "  a", "  b", "  c", "  ... 1 more line", ""),
+        *("done in 2.0 s, exit code 0: $ npm test", "  ... 1 earlier line"),
+        *("  b", "  c", "  d", "  e", "  f", ""),
         *("not done, failed: Failed: $ npm test", "  no", ""),
         "1,200 tokens in, 34 out, $0.0123, 2.0 s",
     ]

@@ -14,7 +14,7 @@ import msgspec
 
 from treadle import outputs
 from treadle.app.json_text import escape_json
-from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
+from treadle.app.threads.call_text import describe_call, list_plan_lines, preview_output
 from treadle.cli.question_output import show_pending_questions
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -265,5 +265,6 @@ def _print_tool_result(output: outputs.ToolFinished) -> None:
         if isinstance(outcome, ToolExecutionOutcome.Success)
         else f"ERROR: {outcome.error.text}"
     )
-    for line in first_lines(text, is_whole=outcome.blob is None).splitlines() or ["(no output)"]:
+    shown = preview_output(text, output.tool_name, is_whole=outcome.blob is None)
+    for line in shown.splitlines() or ["(no output)"]:
         _print_activity(f"  {line}", fg=None if is_good else "red", dim=is_good)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
+from treadle.app.threads.call_text import describe_call, list_plan_lines, preview_output
 from treadle.app.threads.picture_protocols import PictureDrawer, draw_nothing, make_picture_drawer
 from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
@@ -231,9 +231,8 @@ def show_message(
         click.echo(drawn.escapes, nl=False)
     if message.role == "tool":
         asked = message.tool_call_id or ""
-        lines = first_lines(message.content, is_whole=asked not in kept).splitlines() or [
-            "(no output)"
-        ]
+        said = preview_output(message.content, message.name or "", is_whole=asked not in kept)
+        lines = said.splitlines() or ["(no output)"]
         if asked in kept:
             lines.append(f"(whole output: treadle show {kept[asked]} --output {asked})")
         for line in lines:

@@ -8,10 +8,11 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from treadle.app.threads.call_text import describe_call, first_lines, list_plan_lines
+from treadle.app.threads.call_text import describe_call, list_plan_lines, preview_output
 from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, UserInput
 from treadle.core.messages import ToolCall, describe_attachment
 from treadle.core.task.events import TaskGiven
+from treadle.core.tool_families import PERSONS_COMMAND
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import list_ended_command_ids
@@ -110,14 +111,16 @@ def _format_result(calls: CallsById, entry: ToolCompleted) -> Iterator[WatchLine
     if isinstance(outcome, ToolExecutionOutcome.Success):
         for attachment in outcome.attachments:
             yield WatchLine("aside", describe_attachment(attachment))
-    shown = first_lines(text, is_whole=outcome.blob is None) or "(no output)"
+    name = calls[entry.call_id].tool_name if entry.call_id in calls else ""
+    shown = preview_output(text, name, is_whole=outcome.blob is None) or "(no output)"
     yield WatchLine("result" if is_good else "failure", shown)
 
 
 def _format_command(_: CallsById, entry: CommandShown) -> Iterator[WatchLine]:
     yield WatchLine("aside", words.text if (words := describe_record(entry)) is not None else "")
     yield WatchLine(
-        "failure" if entry.exit_code else "result", first_lines(entry.output) or "(no output)"
+        "failure" if entry.exit_code else "result",
+        preview_output(entry.output, PERSONS_COMMAND) or "(no output)",
     )
 
 

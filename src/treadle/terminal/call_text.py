@@ -17,6 +17,11 @@ from treadle.thread.safe_text import sanitize_text
 
 HEAD_LINES_MAX: Final = 3
 TAIL_LINES_MAX: Final = 3
+COMMAND_LINES_MAX: Final = 5
+"""Lines of a command's output that are shown: its end, where its errors are."""
+OWN_LINES_MIN: Final = 10
+_SCREEN_REST: Final = 8
+"""Rows that a screenful leaves to what stands around it: the command, the input, the status."""
 TAIL_SIZE_MAX: Final = 2000
 """Characters of output that are kept of a running call."""
 
@@ -74,6 +79,8 @@ def describe_outcome(outcome: Outcome) -> CallResultText:
         text = "\n".join(part for part in (message, outcome.error.output) if part)
         if _EXIT.search(text):
             return _parse_output(text, is_part=outcome.blob is not None)
+        # Of a command the end is shown: why it was stopped stands there.
+        text = "\n".join(part for part in (outcome.error.output, message) if part)
         return CallResultText(lines_of(text), f"failed: {kind}", False, outcome.blob is not None)
     return _parse_output(outcome.output, is_part=outcome.blob is not None)
 
@@ -107,9 +114,38 @@ def lines_of(text: str) -> list[str]:
     return [] if lines == [""] else lines
 
 
-def more_lines_text(count: int, *, is_part: bool, is_plain: bool) -> str:
-    """That there is more, how much if that is known, and the key that shows it."""
-    how_many = "more lines" if is_part else f"{count} more line{'' if count == 1 else 's'}"
+def preview_lines(
+    call: ToolCall, how: CallResultText, screen_rows: int, *, is_plain: bool = False
+) -> list[str]:
+    """What is shown of an output, with how much more there is.
+
+    Of a command that is the end; of one that the person ran themselves, a screenful of it.
+
+    Args:
+        call: the call.
+        how: how it ended.
+        screen_rows: rows of the screen.
+        is_plain: whether it is for a terminal that shows lines only.
+    """
+    is_own = call.tool_name == PERSONS_COMMAND
+    most = COMMAND_LINES_MAX if is_command(call) else HEAD_LINES_MAX
+    most = max(OWN_LINES_MIN, screen_rows - _SCREEN_REST) if is_own else most
+    more = max(0, len(how.lines) - most)
+    if not (more or how.is_part):
+        return [*how.lines]
+    told = more_lines_text(more, is_part=how.is_part, is_plain=is_plain, is_above=is_command(call))
+    if is_command(call):
+        return [told, *how.lines[more:]]
+    return [*how.lines[:most], told]
+
+
+def more_lines_text(count: int, *, is_part: bool, is_plain: bool, is_above: bool = False) -> str:
+    """That there is more, how much if that is known, and the key that shows it.
+
+    Lines that stand above those that are shown are earlier ones.
+    """
+    kind = "earlier" if is_above else "more"
+    how_many = f"{kind} lines" if is_part else f"{count} {kind} line{'' if count == 1 else 's'}"
     return f"... {how_many}" if is_plain else f"… {how_many} (Ctrl+O)"
 
 

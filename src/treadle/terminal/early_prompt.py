@@ -94,3 +94,11 @@ def screen_width() -> int:
         if columns := os.get_terminal_size(sys.stdout.fileno()).columns:
             return columns
     return 80
+
+
+def screen_height() -> int:
+    """Rows of standard output; 24 if it cannot tell."""
+    with contextlib.suppress(OSError, ValueError):
+        if rows := os.get_terminal_size(sys.stdout.fileno()).lines:
+            return rows
+    return 24

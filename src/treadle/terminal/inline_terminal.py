@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from treadle.terminal.early_prompt import EarlyPrompt, screen_width
+from treadle.terminal.early_prompt import EarlyPrompt, screen_height, screen_width
 from treadle.terminal.ports import (
     DialogChoice,
     InputHandler,
@@ -68,6 +68,11 @@ class InlineTerminal:
     def width(self) -> int:
         """Columns, as they are now."""
         return screen_width()
+
+    @property
+    def height(self) -> int:
+        """Rows, as they are now."""
+        return screen_height()
 
     @property
     def view(self) -> LiveView | None:

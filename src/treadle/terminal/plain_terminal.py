@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from treadle.terminal.block_text import render_blocks
 from treadle.terminal.choice_dialog import KEY_PAUSE_S, VISIBLE_S_MIN
-from treadle.terminal.early_prompt import PROMPT, screen_width
+from treadle.terminal.early_prompt import PROMPT, screen_height, screen_width
 from treadle.terminal.keys import QUIT_WITHIN_S, SIGNAL_S
 from treadle.terminal.ports import (
     DialogChoice,
@@ -84,6 +84,11 @@ class PlainTerminal:
     def width(self) -> int:
         """Columns, as they are now."""
         return screen_width()
+
+    @property
+    def height(self) -> int:
+        """Rows, as they are now."""
+        return screen_height()
 
     async def run(self, keys: InputHandler) -> None:
         """Hear lines until `stop`; the end of the input asks to leave."""

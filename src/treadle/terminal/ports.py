@@ -136,6 +136,11 @@ class Terminal(Protocol):
         """Columns, as they are now."""
         ...
 
+    @property
+    def height(self) -> int:
+        """Rows, as they are now."""
+        ...
+
     async def run(self, keys: InputHandler) -> None:
         """Show the input and hear the keyboard until `stop`."""
         ...

@@ -7,7 +7,7 @@ imported before the first block is committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from treadle import outputs
-from treadle.core.conversation import Conversation
-from treadle.core.messages import NOTE, Message, ToolCall
+from treadle.core.messages import Message, ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.outputs import Output
+from treadle.terminal.block_renderer import BlockRenderer
 from treadle.terminal.call_diffs import (
     OriginalFiles,
     compute_diff,
@@ -32,7 +32,6 @@ from treadle.terminal.call_text import (
     describe_outcome,
     is_command,
     is_file_change,
-    parse_result_message,
     title_of,
 )
 from treadle.terminal.live_lines import (
@@ -46,8 +45,6 @@ from treadle.terminal.live_lines import (
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.plan_view import PlanView
 from treadle.terminal.ports import StyledLine, Terminal
-from treadle.thread.typed_words import strip_additions
-from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -56,9 +53,6 @@ if TYPE_CHECKING:
 
 LIVE_SIZE: Final = 2000
 """Characters of what is being written, or thought, that are drawn; at times some more."""
-HISTORY_MESSAGES_MAX: Final = 30
-HISTORY_TEXT_MAX: Final = 20_000
-"""Characters of one earlier answer that are shown again."""
 
 
 class _LastOutput(Struct, frozen=True):
@@ -93,6 +87,7 @@ class ChatView:
         self._now = now
         self._read = None if folder is None else make_file_reader(folder)
         self._whole = whole
+        self._blocks = BlockRenderer(terminal)
         self.plan = PlanView(is_plain=terminal.is_plain)
         self._text = MarkdownSplitter()
         self._links: dict[str, Any] = {}
@@ -174,10 +169,9 @@ class ChatView:
                 left out.
             thread_id: where one finds what was said before; without it nothing is told of that.
         """
-        spans = messages.hidden if isinstance(messages, Conversation) else ()
-        hidden = {at for start, end in spans for at in range(start, end)}
-        shown = [one for at, one in enumerate(messages) if at not in hidden]
-        return list(self._render_history(shown, thread_id))
+        from treadle.terminal.earlier_turns import render_last_turn
+
+        return list(render_last_turn(messages, thread_id, self._blocks, self.plan))
 
     def close(self) -> None:
         """Commit what is unfinished as it is: the chat ends, or goes on with another thread."""
@@ -222,24 +216,9 @@ class ChatView:
 
     def _commit_pieces(self, pieces: Iterable[str]) -> None:
         for piece in pieces:
-            block = self._render_markdown(piece, self._links)
+            block = self._blocks.render_markdown(piece, self._links)
             if block is not None:
                 self._commit(block, is_tight=isinstance(piece, MarkdownPiece) and piece.goes_on)
-
-    def _render_markdown(self, markup: str, links: dict[str, Any]) -> RenderableType | None:
-        """A piece as it is shown; `None` if nothing is.
-
-        A plain terminal gets it as it was written: it may be read aloud.
-        """
-        if self._terminal.is_plain:
-            from treadle.terminal.blocks.notices import line_block
-
-            text = markup.strip("\n")
-            return line_block(text, "") if text else None
-        from treadle.terminal.blocks.markdown import MarkdownBlock
-
-        block = MarkdownBlock(markup, links)
-        return None if block.is_empty else block
 
     def _end_text(self) -> None:
         """The answer is over, or broke off: what is unfinished is all there will be."""
@@ -345,8 +324,6 @@ class ChatView:
             running.update_progress(output.progress)
 
     def _on_result(self, output: outputs.ToolFinished) -> None:
-        from treadle.terminal.blocks.tools import result_block
-
         running = self._running.pop(output.call_id, None)
         before = self._before.pop(output.call_id, None)
         named = output.call or ToolCall(output.call_id, output.tool_name)
@@ -363,68 +340,8 @@ class ChatView:
         self._last = _LastOutput(call, text, diff, how.is_part)
         took_s = None if running is None else self._now() - running.started_s
         is_known = diff is not None and diff == self._asked.pop(call.id, None)
-        plain = self._terminal.is_plain
-        self._commit(
-            result_block(title_of(call), how, took_s, diff=diff, is_known=is_known, is_plain=plain)
-        )
+        self._commit(self._blocks.render_result(call, how, took_s, diff=diff, is_known=is_known))
         self._is_below_change = how.is_good and (is_command(call) or is_file_change(call))
-
-    # ---- what was said before ------------------------------------------------------------------
-
-    def _render_history(
-        self, messages: Sequence[Message], thread_id: str
-    ) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        from treadle.terminal.blocks.frames import TrimmedBlock
-        from treadle.terminal.blocks.notices import line_block
-
-        first = max((i for i, one in enumerate(messages) if _is_prompt(one)), default=0)
-        shown = max(first, len(messages) - HISTORY_MESSAGES_MAX)
-        if thread_id and (earlier := sum(map(_is_prompt, messages[:first]))):
-            turns = "1 earlier turn" if earlier == 1 else f"{earlier} earlier turns"
-            yield line_block(f"{turns}: treadle show {thread_id}")
-        calls = {call.id: call for one in messages[first:] for call in one.tool_calls}
-        said = [messages[first]] if first < shown else []
-        for message in [*said, *messages[shown:]]:
-            for block in self._render_message(message, calls):
-                yield Text("")
-                yield TrimmedBlock(block)
-            if message in said:
-                yield line_block(f"… {shown - first - 1} messages")
-        if (plan := self.plan.restore(messages)) is not None:
-            yield from (Text(""), plan)
-
-    def _render_message(
-        self, message: Message, calls: dict[str, ToolCall]
-    ) -> Iterator[RenderableType]:
-        from treadle.terminal.blocks.notices import line_block, prompt_block
-        from treadle.terminal.blocks.tools import result_block
-
-        plain = self._terminal.is_plain
-        text = message.content
-        if message.role == "user":
-            said = prompt_block(strip_additions(text), message.attachments)
-            yield line_block(text) if message.name == NOTE else said
-        elif message.role == "assistant":
-            splitter, links = MarkdownSplitter(), dict[str, Any]()
-            if len(text) > HISTORY_TEXT_MAX:
-                yield line_block(f"… {len(text) - HISTORY_TEXT_MAX} characters")
-            for piece in [*splitter.feed(text[-HISTORY_TEXT_MAX:]), *splitter.close()]:
-                if (block := self._render_markdown(piece, links)) is not None:
-                    yield block
-            for search in list_web_searches(message):
-                yield line_block(describe_web_search(search))
-            if message.interrupted:
-                yield line_block("interrupted", "warn")
-        elif message.role == "tool":
-            named = ToolCall(message.tool_call_id or "", message.name or "")
-            call = calls.get(named.id, named)
-            how = parse_result_message(text)
-            if how.is_good and kind_of(call.tool_name) is ToolKind.PLAN:
-                return  # the newest plan stands below all messages
-            diff = preview_diff(call) if how.is_good else None
-            yield result_block(title_of(call), how, None, diff=diff, is_plain=plain)
 
     # ---- what is live --------------------------------------------------------------------------
 
@@ -470,10 +387,6 @@ class ChatView:
         else:
             words = f"working {format_duration(max(0.0, now - since))} (Esc interrupts)"
         return [("accent", f"{spinner_frame(now)} "), ("dim", crop_text(words, width - 2))]
-
-
-def _is_prompt(message: Message) -> bool:
-    return message.role == "user" and message.name != NOTE
 
 
 def _without_error(output: outputs.TurnFinished) -> outputs.TurnFinished:

@@ -6,25 +6,39 @@ from typing import Final
 
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.core.messages import ToolCall
-from treadle.core.tool_families import ToolKind, find_shape, kind_of
+from treadle.core.tool_families import PERSONS_COMMAND, ToolKind, find_shape, kind_of
 from treadle.thread.plan import AgentPlan, StepStatus, read_plan_call
 
 HEAD_LENGTH_MAX: Final = 100
 HEAD_LINES_MAX: Final = 3
+TAIL_LINES_MAX: Final = 6
+"""Lines of a command's output; the last of them says how it ended."""
 
 
-def first_lines(text: str, *, is_whole: bool = True) -> str:
-    """The first lines of a result that say something, cut to width, and how many more there are.
+def preview_output(text: str, tool_name: str, *, is_whole: bool = True) -> str:
+    """Some lines of a result that say something, cut to width, and how many more there are.
 
-    Of a text that `is_whole` is false for only a part is here: how many more is not known then.
+    Of a command, a model's or a person's, those are the last ones, where its errors are, and the
+    first one if the last does not say how it ended; of every other tool the first ones.
+
+    Args:
+        text: the result.
+        tool_name: whose it is.
+        is_whole: whether all of it is here; else how many more there are is not known.
     """
     lines = [line for line in text.splitlines() if line.strip()]
+    is_command = tool_name == PERSONS_COMMAND or kind_of(tool_name) is ToolKind.RUN
+    most = TAIL_LINES_MAX if is_command else HEAD_LINES_MAX
     shown = [
         line if len(line) <= HEAD_LENGTH_MAX else line[: HEAD_LENGTH_MAX - 1] + "…"
-        for line in lines[:HEAD_LINES_MAX]
+        for line in (lines[-most:] if is_command else lines[:most])
     ]
-    if len(lines) > HEAD_LINES_MAX:
-        shown.append(f"… {len(lines) - HEAD_LINES_MAX} more lines" if is_whole else "… more lines")
+    if len(lines) > most:
+        kind = "earlier" if is_command else "more"
+        count = f"{len(lines) - most} " if is_whole else ""
+        shown.insert(0 if is_command else most, f"… {count}{kind} lines")
+        if is_command and not lines[-1].startswith("[") and tool_name != PERSONS_COMMAND:
+            shown.insert(0, lines[0][:HEAD_LENGTH_MAX])
     return "\n".join(shown)
 
 

@@ -1,4 +1,4 @@
-"""Calls that have ended, and commands that a person ran: a line, and the head of what was said."""
+"""Calls that have ended, and commands that a person ran: a line, and a part of what was said."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ from rich.text import Text
 
 from treadle.terminal.blocks.diffs import count_changed_lines, diff_block
 from treadle.terminal.blocks.frames import PrefixedBlock
-from treadle.terminal.call_text import (
-    HEAD_LINES_MAX,
-    CallResultText,
-    format_duration,
-    lines_of,
-    more_lines_text,
-)
+from treadle.terminal.call_text import CallResultText, format_duration, lines_of
 from treadle.terminal.styles import rich_style
 
 LINE_LENGTH_MAX: Final = 200
-"""Characters of a line in the head of an output."""
+"""Characters of a line of an output."""
 WHOLE_SIZE_MAX: Final = 1_000_000
 """Characters of an output that are shown at most, whatever is asked for."""
 
@@ -35,6 +29,7 @@ def result_block(
     how: CallResultText,
     took_s: float | None,
     *,
+    shown: Sequence[str] = (),
     diff: str | None = None,
     is_known: bool = False,
     is_plain: bool = False,
@@ -44,6 +39,7 @@ def result_block(
     Args:
         title: the call in a line.
         how: how it ended.
+        shown: the lines of its output that are shown; see `call_text.preview_lines`.
         took_s: seconds; `None` if nobody knows.
         diff: what it changed, shown instead of what it said.
         is_known: whether the diff was shown just before, so that its size is enough.
@@ -56,15 +52,10 @@ def result_block(
             return head
         return Group(head, _indent_block(diff_block(diff, is_plain=is_plain)))
     head = _render_head(title, how, took_s, "", is_plain=is_plain)
-    lines = [*how.lines[:HEAD_LINES_MAX]]
-    shown = [_crop_line(line) for line in lines]
-    more = len(how.lines) - len(lines)
-    if more or how.is_part:
-        shown.append(more_lines_text(more, is_part=how.is_part, is_plain=is_plain))
     if not shown:
         return head
     style = rich_style("dim" if how.is_good else "bad")
-    return Group(head, _indent_block(Text("\n".join(shown), style)))
+    return Group(head, _indent_block(Text("\n".join(map(_crop_line, shown)), style)))
 
 
 def output_block(
