@@ -22,7 +22,7 @@ def is_at_rest(screen: Screen) -> bool:
 
 
 def test_what_only_tells_something_is_told_while_there_is_no_thread_too(start: Start) -> None:
-    talk = start("--sandbox", "off", columns=140)
+    talk = start("--sandbox", "off", columns=140, rows=70)
     talk.wait_for("a new thread in")
     talk.wait_for(lambda screen: "no sandbox" in screen.shown.splitlines()[-1])
     talk.say("/help", "/permissions")

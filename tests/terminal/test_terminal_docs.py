@@ -22,7 +22,7 @@ def test_every_key_mark_and_command_has_a_row_and_every_row_one() -> None:
     keys = [(f"`{'`, `'.join(key.shown.split(', '))}`", key.words) for key in KEYS]
     marks = [(f"`{mark}`", words) for mark, words in INPUT_PREFIXES]
     commands = [
-        (f"`{f'/{one.name} {one.argument}'.strip()}`", one.words)
+        ("`" + f"/{'`, `/'.join(one.names)} {one.argument}".strip() + "`", one.words)
         for one in all_commands(Chat(ChatOptions()))
     ]
     heads = {"key", "mark", "command", "---"}

@@ -43,19 +43,3 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     }
 )
 """Every command, in the order in which `treadle help --all` lists them."""
-
-MEANT: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **dict.fromkeys(("auth", "setup", "key", "keys"), "login"),
-        **dict.fromkeys(("exec", "task"), "run"),
-        **dict.fromkeys(("ls", "history", "sessions", "threads"), "list"),
-        **dict.fromkeys(("rm", "delete", "remove"), "trash"),
-        **dict.fromkeys(("undo", "revert", "checkpoint"), "rewind"),
-        **dict.fromkeys(("find", "grep"), "search"),
-        **dict.fromkeys(("settings", "set"), "config"),
-        "continue": "resume",
-        "cat": "show",
-        "who": "blame",
-    }
-)
-"""What other programs call it, or what a person may look for, and the command that does it."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from treadle.cli import options
-from treadle.cli.help_page import GROUPS, HELP, MEANT
+from treadle.cli.help_page import GROUPS, HELP
 from treadle.errors import TreadleError
 from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
@@ -106,10 +106,9 @@ def _check_is_prompt(word: str) -> None:
 
 
 def _suggest_command(name: str) -> str:
-    from treadle.models.catalog import suggest_name
+    from treadle.app.command_meanings import suggest_command
 
-    meant = MEANT.get(name.lower())
-    return f"; did you mean {meant}?" if meant else suggest_name(name, COMMANDS)
+    return suggest_command(name, COMMANDS)
 
 
 def make_unknown_command_error(name: str) -> click.UsageError:

@@ -39,17 +39,18 @@ def complete_command(text: str, commands: Sequence[SlashCommand]) -> list[Comple
     if (found := _SLASH.fullmatch(text)) is None:
         return []
     begun = found[1]
-    fitting = [c for c in commands if c.name.startswith(begun)]
-    fitting.sort(key=lambda command: command.name != begun)
+    named = ((next((n for n in c.names if n.startswith(begun)), None), c) for c in commands)
+    fitting = [(name, command) for name, command in named if name is not None]
+    fitting.sort(key=lambda one: one[0] != begun)
     return [
         Completion(
-            f"/{command.name}" + " " * bool(command.argument),
+            f"/{name}" + " " * bool(command.argument),
             0,
-            f"/{command.name} {command.argument}".rstrip(),
+            f"/{name} {command.argument}".rstrip(),
             command.words,
             not command.argument,
         )
-        for command in fitting
+        for name, command in fitting
     ]
 
 

@@ -238,6 +238,13 @@ class SlashCommand(Struct, frozen=True):
     """Whether another thread may be at hand afterwards, one that is private perhaps."""
     is_prompt: bool = False
     """Whether it is said to the agent, which is told what its file says."""
+    other_names: tuple[str, ...] = ()
+    """What it is called besides."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called, the usual name first."""
+        return (self.name, *self.other_names)
 
 
 class TurnQueueEntry(Struct, frozen=True):

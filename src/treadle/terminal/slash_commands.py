@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from treadle.terminal.notices import styled_text
 from treadle.terminal.ports import SlashCommand, Terminal, TurnQueueEntry
 from treadle.thread.safe_text import sanitize_text
 
@@ -26,6 +27,8 @@ class TurnAdder(Protocol):
 
 class SlashCommandHost(Protocol):
     """What slash commands ask of their chat, see `chat.Chat`."""
+
+    terminal: Terminal
 
     @property
     def turns(self) -> TurnAdder: ...  # noqa: D102
@@ -70,7 +73,7 @@ class SlashCommands:
     def set_prompts(self, listed: PromptFileList) -> None:
         """Take what was found in files. A command of the chat's own wins over a file."""
         self.listed = listed
-        names = {one.name for one in self.own}
+        names = {name for one in self.own for name in one.names}
         found = [one.prompt for one in listed.used if one.prompt.name not in names]
         self.all = (
             *self.own,
@@ -95,7 +98,7 @@ class SlashCommands:
         """
         chat = self._chat
         name, *rest = text[1:].split(maxsplit=1)
-        found = next((one for one in self.all if one.name == name), None)
+        found = next((one for one in self.all if name in one.names), None)
         arguments = rest[0] if rest else ""
         if found is None and self.listed is None:
             chat.run_in_background(self._run_when_known(text, steers=steers))
@@ -108,10 +111,10 @@ class SlashCommands:
                 chat.begin_switch()
             over = chat.end_switch if found.is_switch else _do_nothing
             work: Callable[[], Coroutine[Any, Any, None]]
-            work = partial(_run_command, found, arguments, over)
+            work = partial(self._run_command, text, found, arguments, over)
             chat.turns.add_command(TurnQueueEntry(text, work=work, dropped=over))
         else:
-            chat.run_in_background(_run_command(found, arguments, _do_nothing))
+            chat.run_in_background(self._run_command(text, found, arguments, _do_nothing))
 
     async def _run_when_known(self, text: str, *, steers: bool) -> None:
         """The same once the files were looked at, which is moments after the first drawing."""
@@ -119,23 +122,28 @@ class SlashCommands:
         if self.listed is not None:
             self.run(text, steers=steers)
 
-    def _tell_unknown(self, name: str) -> None:
-        from treadle.models.catalog import suggest_name
+    async def _run_command(
+        self, text: str, command: SlashCommand, rest: str, over: Callable[[], None]
+    ) -> None:
+        """Show what was typed, as prompts are shown, and do it."""
+        terminal = self._chat.terminal
+        try:
+            if not terminal.is_plain:  # there the line still stands as it was entered
+                terminal.commit("", styled_text("> ", "accent").append(sanitize_text(text)))
+            await command.run(rest)
+        finally:
+            over()
 
-        advice = suggest_name(f"/{name}", [f"/{one.name}" for one in self.all])
+    def _tell_unknown(self, name: str) -> None:
+        from treadle.app.command_meanings import suggest_slash_command
+
+        advice = suggest_slash_command(name, [n for one in self.all for n in one.names])
         told = f"there is no /{name}{advice}; /help lists what there is"
         if self.listed is not None and any(one.prompt.name == name for one in self.listed.prompts):
             told = (
                 f"/{name} is not used: nobody has trusted it as it is now; /skills trust shows it"
             )
         self._chat.notify(told, "warn")
-
-
-async def _run_command(command: SlashCommand, rest: str, over: Callable[[], None]) -> None:
-    try:
-        await command.run(rest)
-    finally:
-        over()
 
 
 def _do_nothing() -> None:

@@ -18,6 +18,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from treadle.app.files.hidden_paths import make_hidden_check
+from treadle.app.sessions.agents_file import AGENTS_FILE_PROMPT, COMMAND_NAME
 from treadle.config.project_trust import TrustedFiles, read_trusted_files
 from treadle.core.tool_families import OWN_NAMES, ToolKind
 from treadle.errors import UsageError
@@ -198,6 +199,8 @@ def expand_prompt(text: str, listed: PromptFileList) -> str:
         return text
     name, arguments = call[1], (call[2] or "").strip()
     found = next((one for one in listed.used if one.prompt.name == name), None)
+    if found is None and name == COMMAND_NAME:
+        return f"{text}{EXPANSION_HEAD}prompt of Treadle]\n{AGENTS_FILE_PROMPT}"
     if found is None:
         raise _make_unknown_error(name, listed)
     prompt = found.prompt

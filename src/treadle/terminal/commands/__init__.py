@@ -12,12 +12,15 @@ from treadle.terminal.commands.information import information_commands
 from treadle.terminal.commands.results import result_commands
 from treadle.terminal.commands.skills import skill_commands
 from treadle.terminal.commands.threads import thread_commands
+from treadle.terminal.commands.undo import undo_commands
 from treadle.terminal.ports import SlashCommand
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
 
-_CLOSING: Final = frozenset({"new", "resume", "fork", "rewind", "rename", "share", "private"})
+_CLOSING: Final = frozenset(
+    {"new", "resume", "fork", "rewind", "undo", "redo", "rename", "share", "private"}
+)
 """Those that close the session, to work on the thread or to go to another one."""
 
 
@@ -26,6 +29,7 @@ def all_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     commands = (
         *information_commands(chat),
         *thread_commands(chat),
+        *undo_commands(chat),
         *agent_setting_commands(chat),
         *skill_commands(chat),
         *background_commands(chat),

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from treadle.terminal.notices import styled_text, two_column_table
-from treadle.terminal.ports import SlashCommand
+from treadle.terminal.pickers import filter_rows
+from treadle.terminal.ports import ListRow, SlashCommand
+
+_LINES_AROUND_HELP: Final = 6
+"""Its own empty lines, the line that was typed, the input and the status."""
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
@@ -26,24 +30,37 @@ def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
         SlashCommand(
             "plan", "the steps that the agent has told", partial(_plan, chat), waits_for_turn=False
         ),
-        SlashCommand("quit", "end the chat", partial(_quit, chat), waits_for_turn=False),
+        SlashCommand(
+            "quit",
+            "end the chat",
+            partial(_quit, chat),
+            waits_for_turn=False,
+            other_names=("exit",),
+        ),
     )
 
 
 async def _help(chat: Chat, _: str) -> None:
+    from treadle.terminal.early_prompt import screen_height
     from treadle.terminal.keys import INPUT_PREFIXES, KEYS
 
     commands = [
-        (f"/{one.name} {one.argument}".strip(), one.words) for one in chat.slash_commands.all
+        ListRow(f"/{one.name} ", f"/{', /'.join(one.names)} {one.argument}".strip(), one.words)
+        for one in chat.slash_commands.all
     ]
-    keys = [(key.shown, key.words) for key in KEYS]
-    chat.terminal.commit(
-        two_column_table(commands),
-        styled_text(""),
-        two_column_table(INPUT_PREFIXES),
-        styled_text(""),
-        two_column_table(keys),
-    )
+    marks = [ListRow("", *row) for row in INPUT_PREFIXES]
+    keys = [ListRow("", key.shown, key.words) for key in KEYS]
+    rows = [*commands, *marks, *keys]
+    width = max(1, chat.terminal.width - max(len(row.text) for row in commands) - 2)
+    height = sum(1 + len(row.detail) // width for row in rows) + _LINES_AROUND_HELP
+    if chat.terminal.is_plain or height <= screen_height():
+        parts = [two_column_table((r.text, r.detail) for r in part) for part in (commands, marks)]
+        told = two_column_table((row.text, row.detail) for row in keys)
+        chat.terminal.commit(parts[0], styled_text(""), parts[1], styled_text(""), told)
+        return
+    title = "What can be typed here (type to search it)"
+    if picked := await chat.terminal.pick(title, lambda text: filter_rows(rows, text)):
+        chat.terminal.fill(picked)
 
 
 async def _status(chat: Chat, _: str) -> None:

@@ -23,7 +23,21 @@ def skill_commands(chat: Chat) -> tuple[SlashCommand, ...]:
             partial(_skills, chat),
             "[trust]",
         ),
+        SlashCommand("init", "have the agent write AGENTS.md", partial(_init, chat), "[improve]"),
     )
+
+
+async def _init(chat: Chat, rest: str) -> None:
+    from treadle.app.sessions.agents_file import COMMAND_NAME, has_agents_file
+
+    await chat.sessions.ensure_prepared()
+    if chat.sessions.mode == "plan":
+        chat.notify("in mode plan the agent writes no files; /mode chooses another one", "warn")
+    elif not rest and await asyncio.to_thread(has_agents_file, chat.sessions.folder):
+        told = "AGENTS.md is there: /init improve has the agent check it and mend it"
+        chat.notify(told, "warn")
+    else:
+        chat.turns.add_prompt(f"/{COMMAND_NAME} {rest}".strip(), steers=False)
 
 
 async def _skills(chat: Chat, rest: str) -> None:

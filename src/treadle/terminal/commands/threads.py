@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 def thread_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
-        SlashCommand("new", "begin another thread", partial(_new, chat)),
+        SlashCommand(
+            "new",
+            "begin another thread; this one can be resumed",
+            partial(_new, chat),
+            other_names=("clear",),
+        ),
         SlashCommand(
             "resume", "go on with another thread", partial(resume, chat), "[ID]", is_switch=True
         ),
@@ -34,8 +39,10 @@ def thread_commands(chat: Chat) -> tuple[SlashCommand, ...]:
 
 
 async def _new(chat: Chat, _: str) -> None:
+    left = chat.sessions.thread_id
     await chat.switch(None)
-    chat.notify("a new thread begins with your next prompt")
+    told = f"; /resume {left} goes on with the one before" if left else ""
+    chat.notify(f"a new thread begins with your next prompt{told}")
 
 
 async def resume(chat: Chat, thread: str) -> None:
