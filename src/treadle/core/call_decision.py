@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from functools import cache
 from typing import Final, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -155,6 +156,7 @@ CALL_CASES: Final[tuple[CallCase, ...]] = (
 # fmt: on
 
 
+@cache  # as many entries as there are combinations: some hundreds
 def find_ruling(facts: CallFacts) -> Ruling:
     """The ruling of the one row that fits."""
     [ruling] = (case.ruling for case in CALL_CASES if case.fits(facts))

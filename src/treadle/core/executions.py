@@ -240,7 +240,7 @@ def pair_calls(
 ) -> tuple[tuple[ToolCall, Status], ...]:
     """The calls of the last message, as they are to be run, each with where it stands."""
     pairs = zip(conversation[-1].tool_calls, executions, strict=True)
-    return tuple((apply_modification(call, status), status) for call, status in pairs)
+    return tuple([(apply_modification(call, status), status) for call, status in pairs])
 
 
 def list_pending_calls(conversation: Conversation) -> tuple[ToolCall, ...]:

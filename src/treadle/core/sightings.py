@@ -47,8 +47,11 @@ def add_message_sightings(
     sightings: tuple[Sighting, ...], conversation: Conversation, start: int
 ) -> tuple[Sighting, ...]:
     """The sightings, with those of the messages from the index `start` on."""
-    said = enumerate(conversation[start:], start)
-    new = [Sighting("", one, message=index) for index, message in said for one in message.seen]
+    new = [
+        Sighting("", one, message=index)
+        for index in range(start, len(conversation))
+        for one in conversation[index].seen
+    ]
     return (*sightings, *new)[-SIGHTING_COUNT_MAX:] if new else sightings
 
 

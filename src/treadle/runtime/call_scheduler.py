@@ -70,6 +70,8 @@ class CallScheduler:
         So it is where one was refused: it has ended, and something else may be due. Where one needs
         a person's yes after all, nothing begins: all are planned again when it is decided.
         """
+        if not self._waiting:
+            return False
         self._forget_ended_calls()
         answers: list[RefuseCall | tuple[ToolCall, Status, Scope]] = []
         questions: list[Question] = []

@@ -30,20 +30,16 @@ class ThreadJournal:
         on_error: Callable[[Exception], None],
     ) -> None:
         self.writer = writer
+        self.fold: ThreadFold = writer.fold  # as the thread stands, with what is staged
         self.redact = redact
         self._on_error = on_error
         self._listeners: list[Callable[[Output], None]] = []
         self._announced: list[Output] = []
 
     @property
-    def fold(self) -> ThreadFold:
-        """The thread as it stands, with what is staged."""
-        return self.writer.fold
-
-    @property
     def machine(self) -> Machine[Any]:
         """The thread's machine."""
-        return self.writer.fold.machine
+        return self.fold.machine
 
     def now(self) -> str:
         """The clock, in the form of records."""

@@ -16,6 +16,7 @@ from treadle.core.actions import (
     StartCall,
     WaitForInput,
 )
+from treadle.core.events import ToolCompleted
 from treadle.outputs import Ending
 from treadle.runtime.event_outputs import make_event_output
 from treadle.runtime.thread_journal import ThreadJournal
@@ -59,7 +60,8 @@ class TurnProgress:
         """Fold one event; remember the action it asks for until the batch is durable."""
         self.wait.report_idle_time(getattr(event, "at", ""))
         machine = self._journal.machine
-        before, calls = machine.state_name, machine.round
+        before = machine.state_name
+        round_ = machine.round if isinstance(event, ToolCompleted) else ()
         action = self._journal.stage(event)
         if isinstance(action, RequestApproval):
             thread_id = self._journal.writer.thread_id
@@ -69,7 +71,7 @@ class TurnProgress:
             self.due = action
         elif self._journal.machine.state_name != before:
             self.due = None
-        if (output := make_event_output(event, calls)) is not None:
+        if (output := make_event_output(event, round_)) is not None:
             self._journal.announce(output)
         self.end = self._rules.follow_event(event, action) or self.end
 

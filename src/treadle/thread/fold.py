@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from msgspec.structs import asdict
 
@@ -16,17 +16,17 @@ from treadle.core.chat.machine import ConversationMachine
 from treadle.core.chat.states import AgentState
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import Conversation
-from treadle.core.events import LlmEvent, Rewound, Steered, ToolCompleted, UserInput
+from treadle.core.events import DurableEvent, LlmEvent, Rewound, Steered, ToolCompleted, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
 from treadle.core.sightings import Sighting, add_message_sightings, add_sightings
-from treadle.core.task.events import TaskEvent
+from treadle.core.task.events import TASK_EVENTS
 from treadle.core.task.machine import TaskMachine, TaskState
 from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
 from treadle.thread.branches import read_branch_contents
 from treadle.thread.chat_state import snapshot_conversation, snapshot_state, to_snake_case
-from treadle.thread.codec import Entry, Event, UnknownEntryError, get_usage
+from treadle.thread.codec import Entry, Event, UnknownEntryError, get_usage, is_event
 from treadle.thread.document import (
     AgentStateSnapshot,
     GitFields,
@@ -250,25 +250,25 @@ class ThreadFold:
         Raises:
             UnknownEntryError: the machine cannot have done this; nothing has changed.
         """
-        if isinstance(entry, Event):
-            length = len(self.conversation)
+        if is_event(entry):
+            before = self._machine.conversation
             action = self._apply_event(entry)
-            self.sightings = add_message_sightings(self.sightings, self.conversation, length)
+            after = self._machine.conversation
+            if after is not before:
+                self.sightings = add_message_sightings(self.sightings, after, len(before))
             if isinstance(entry, ToolCompleted):
                 self.sightings = add_sightings(self.sightings, entry)
                 self.undelivered.follow_result(entry)
             self._join_branch_messages()
             self.version, self.updated_at, self.last_activity_at = seq, at, at
             return action
-        self.version = seq
-        self.updated_at = at
-        take = _FACT_HANDLERS.get(type(entry))
-        if take is not None:
+        self.version, self.updated_at = seq, at
+        if (take := _FACT_HANDLERS.get(type(entry))) is not None:
             take(self, entry)
         return None
 
     def _apply_event(self, event: Event) -> AgentAction:
-        used = get_usage(event) or Usage()
+        used = get_usage(event)
         if isinstance(self._machine, TaskMachine):
             before = self.turn_usage
             try:
@@ -277,13 +277,13 @@ class ThreadFold:
                 raise UnknownEntryError(error.message, hint=error.hint) from error
             memory = self._machine.memory
             self.turn_usage, self.turn_steps = memory.total_usage, memory.step
-            if self.turn_usage != before:  # what was merged has been used besides
+            if used is not None and self.turn_usage != before:  # what was merged is not in it
                 self.usage = self.usage + used
             return action
-        if isinstance(event, TaskEvent):
+        if type(event) in TASK_EVENTS:
             raise UnknownEntryError("a conversation holds an event of a task")
         state = self._machine.state
-        action = self._machine.handle_event(event)
+        action = self._machine.handle_event(cast("DurableEvent", event))
         has_moved = self._machine.state is not state
         if isinstance(event, Rewound) and has_moved:
             self.undelivered.clear()  # it was said to what one has gone back from
@@ -295,8 +295,8 @@ class ThreadFold:
             self.undelivered.deliver_steering()
         elif isinstance(event, LlmEvent.Completed):
             self.turn_steps += 1
-        self.usage = self.usage + used
-        self.turn_usage = self.turn_usage + used
+        if used is not None:
+            self.usage, self.turn_usage = self.usage + used, self.turn_usage + used
         return action
 
     def _apply_header(self, _: ThreadCreated) -> None:

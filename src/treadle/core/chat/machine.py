@@ -206,7 +206,10 @@ class ConversationMachine:
         self, kind: type[AgentEvent] | None, state: AgentState, event: AgentEvent
     ) -> tuple[Move, _ActionFunction | None, Row] | None:
         """What comes of an event, by an internal row if no `kind` is given; `None` if nothing."""
-        handler, rows = _INDEX.get((type(state), kind), _NOTHING)
+        found = _INDEX.get((type(state), kind))
+        if found is None:
+            return None
+        handler, rows = found
         move = handler(self._config, state, event)
         if move is None:
             return None
@@ -339,5 +342,3 @@ def _compile_table() -> dict[tuple[type, type | None], tuple[ChatHandler, _Compi
 
 
 _INDEX: Final = _compile_table()
-_NOTHING: Final[tuple[ChatHandler, _CompiledRows]] = (lambda _, __, ___: None), {}
-"""That of a pair which the table lacks."""
