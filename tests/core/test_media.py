@@ -58,7 +58,7 @@ REFUSED: Final = {
     "an animated GIF": (ANIMATED_GIF, "animated"),
     "a WebP that is cut": (WEBP[:-3], "damaged or cut"),
     "an animated WebP": (webp(b"VP8X", b"\2\0\0\0\7\0\0\5\0\0"), "animated"),
-    "a PDF that is cut": (PDF[:-8], "damaged or cut"),
+    "a PDF that is cut": (PDF[:9] + b"%\xe2\xe3\n" + PDF[9:-8], "damaged or cut"),
     "an encrypted PDF": (PDF.replace(b"/Root", b"/Encrypt 2 0 R/Root"), "encrypted"),
     "too large a picture": (png(3, 2, chunk(b"tEXt", bytes(IMAGE_SIZE_MAX))), "at most"),
     "too large a document": (PDF[:9] + bytes(PDF_SIZE_MAX) + PDF[9:], "at most"),
@@ -102,6 +102,13 @@ def test_what_is_something_else_is_none() -> None:
     for data in NONE:
         assert identify_media(data) is None, data
         assert not is_media(data), data
+
+
+def test_a_text_that_only_begins_like_one_is_none() -> None:
+    for text in (b"GIF89a is how a GIF begins", b"%PDF- begins a PDF", "GIF87a, é".encode()):
+        assert identify_media(text) is None, text
+        with pytest.raises(MediaError, match="damaged or cut"):
+            identify_media(text + b"\0")
 
 
 @given(st.sampled_from([data for data, _ in KNOWN.values() if len(data) < 1000]), st.data())

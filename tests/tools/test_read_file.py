@@ -127,6 +127,16 @@ async def test_a_picture_is_shown_and_one_that_no_model_takes_is_explained(
         assert outcome.contents == {one.blob.sha256: data for one in shown}
 
 
+async def test_a_text_that_begins_like_a_picture_or_a_document_is_a_text(
+    succeed: Any, folder: Path
+) -> None:
+    for text in ("GIF89a is how a GIF begins\n", "%PDF-1.4 héader\n" + "line\n" * 3000):
+        (folder / "f").write_text(text)
+        assert await succeed("read_file", path="f", end_line=1) == (
+            text.partition("\n")[0] + "\n" + "[the file goes on after line 1]" * ("line" in text)
+        )
+
+
 async def test_a_picture_or_document_too_large_to_be_read_says_so(
     succeed: Any, folder: Path
 ) -> None:

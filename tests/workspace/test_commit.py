@@ -357,7 +357,7 @@ async def test_a_process_that_did_not_see_the_whole_round_believes_only_names(re
     result = await agent.end(edited("a.py"), BASH, is_whole=False)
     assert repo.committed == {"a.py": "M"}
     assert result.note.splitlines()[1] == (
-        "not committed: b.py may be yours (the process had died meanwhile)"
+        "not committed: b.py may be yours (the round was interrupted)"
     )
     assert repo.short_status == [" M b.py"]
 

@@ -42,8 +42,14 @@ class MediaError(Exception):
     """The bytes are a picture or a document that no model takes as it is; the text says why."""
 
 
+class _DamagedError(MediaError):
+    """Its structure is not that of what it begins like."""
+
+
 def identify_media(data: bytes, size: int = 0) -> Media | None:
     """What the bytes are; `None` if they are no picture and no document.
+
+    A text that only begins like one (`%PDF-`, `GIF89a`) is a text.
 
     Args:
         data: all of them; of what is too large, the first 32 will do.
@@ -55,7 +61,12 @@ def identify_media(data: bytes, size: int = 0) -> Media | None:
     if (read := _find_reader(data)) is not None:
         # Before its structure: that of a hostile one takes long, and of a large one a part is here.
         _check_size(is_document=read is _read_pdf, size=size or len(data))
-        media = read(data)
+        try:
+            media = read(data)
+        except _DamagedError:
+            if _is_text(data):
+                return None
+            raise
         _check_pixels(media)
         return media
     if name := _find_odd_kind(data):
@@ -72,6 +83,13 @@ def make_attachment(media: Media, name: str, data: bytes) -> Attachment:
 def is_media(beginning: bytes) -> bool:
     """Whether these are the first bytes (32 are enough) of a picture or a document, of any kind."""
     return _find_reader(beginning) is not None or bool(_find_odd_kind(beginning))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        return b"\0" not in data and bool(data.decode())
+    except UnicodeDecodeError:
+        return False
 
 
 def _find_reader(data: bytes) -> Callable[[bytes], Media] | None:
@@ -120,8 +138,8 @@ def _find_odd_kind(data: bytes) -> str:
 _BMP_HEADERS: Final = tuple(size.to_bytes(4, "little") for size in (12, 40, 52, 56, 108, 124))
 
 
-def _damaged(name: str) -> MediaError:
-    return MediaError(f"the {name} is damaged or cut; save it again")
+def _damaged(name: str) -> _DamagedError:
+    return _DamagedError(f"the {name} is damaged or cut; save it again")
 
 
 def _animated(name: str) -> MediaError:

@@ -69,7 +69,9 @@ def read_file(
             name = root.name_of(path)
             lines = "" if data is None else digest_lines(data)
             size = os.fstat(file.fileno()).st_size
-            return _show_media(name, first, size, SeenFile(name, digest, lines=lines))
+            shown = _show_media(name, first, size, SeenFile(name, digest, lines=lines))
+            if shown is not None:
+                return shown
         # What is shown and what is then known of the file are the same bytes.
         page = _show(file if data is None else BufferedReader(BytesIO(data)), start_line, end_line)
         if page is None:
@@ -92,13 +94,17 @@ def _name_source(sighting: Sighting) -> str:
     return f"{sighting.call_id}, whose result above"
 
 
-def _show_media(name: str, data: bytes, size: int, seen: SeenFile) -> ToolReturn:
-    """A picture or a document; why it is not shown, if no model takes it as it is."""
+def _show_media(name: str, data: bytes, size: int, seen: SeenFile) -> ToolReturn | None:
+    """A picture or a document; why it is not shown, if no model takes it as it is.
+
+    `None` for a text that only begins like one.
+    """
     try:
         media = identify_media(data, max(len(data), size))
     except MediaError as error:
         return ToolReturn(f"[not shown: {error}]", seen=(seen,))
-    assert media is not None
+    if media is None:
+        return None
     pixels = f", {media.width}x{media.height} pixels" if media.width else ""
     text = f"[{media.media_type}{pixels}, {len(data)} bytes: shown with this result]"
     return ToolReturn(text, seen=(seen,), shown=(ShownFile(name, data),))

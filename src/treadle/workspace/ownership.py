@@ -25,7 +25,7 @@ from treadle.sandbox.repositories import ASIDE
 from treadle.workspace.status import StatusEntry
 
 YOURS: Final = "had changes of yours"
-PERHAPS_YOURS: Final = "may be yours (the process had died meanwhile)"
+PERHAPS_YOURS: Final = "may be yours (the round was interrupted)"
 SUBMODULE: Final = "(a submodule)"
 NESTED: Final = "(a repository of its own)"
 PUT_ASIDE: Final = "(put aside: look at it, and remove it)"

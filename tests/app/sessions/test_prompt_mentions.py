@@ -208,6 +208,15 @@ def test_what_no_model_takes_is_told_with_a_way_out_and_nothing_goes_along(read:
     ]
 
 
+def test_a_text_that_begins_like_a_document_goes_along_as_text(read: Read, drop: Read) -> None:
+    folder = drop.args[0].path.parent / "w"  # type: ignore[attr-defined]
+    (folder / "notes").write_text("%PDF- is how a PDF begins\n")
+    told = read("@notes")
+    assert "how a PDF begins" in told.text
+    assert (told.shown, told.remarks) == ((), ())
+    assert drop(f"see {folder}/notes").remarks[0].endswith("notes is a text, and no picture")
+
+
 def test_of_a_picture_that_is_too_large_the_size_is_told(tmp_path: Path) -> None:
     with closing(Root(tmp_path)) as root:
         for name, data in (("a.png", png()), ("a.pdf", PDF)):

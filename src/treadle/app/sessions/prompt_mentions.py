@@ -206,15 +206,22 @@ def _read_dropped(path: Path, hides: Callable[[Path], bool]) -> _Picture:
     if hides(path):
         raise ToolFailure(ToolErrorKind.REJECTED, f"{path} is hidden from tools")
     with as_failure(str(path)), os.fdopen(os.open(path, _READ), "rb") as file:
-        return _make_picture(str(path), file)
+        picture = _make_picture(str(path), file)
+    if picture is None:
+        raise ToolFailure(ToolErrorKind.FAILED, f"{path} is a text, and no picture")
+    return picture
 
 
-def _make_picture(name: str, file: BinaryIO) -> _Picture:
-    """The attachment that a file is. Raises `MediaError` if no model takes it as it is."""
+def _make_picture(name: str, file: BinaryIO) -> _Picture | None:
+    """The attachment that a file is; `None` if it is none after all, but a text.
+
+    Raises:
+        MediaError: no model takes it as it is.
+    """
     data = file.read(PDF_SIZE_MAX + 1)
     media = identify_media(data, max(len(data), os.fstat(file.fileno()).st_size))
     if media is None:
-        raise ToolFailure(ToolErrorKind.FAILED, f"{name} is no picture any more")
+        return None
     return _Picture(make_attachment(media, name, data), data)
 
 
@@ -286,6 +293,8 @@ def _read_picture(part: _Part, root: Root) -> _Picture | None:
             return None
         file.seek(0)
         picture = _make_picture(part.name, file)
+    if picture is None:
+        return None
     digest, lines = digest_of(picture.data), digest_lines(picture.data)
     return picture._replace(seen=(SeenFile(root.name_of(part.name), digest, lines=lines),))
 
