@@ -15,6 +15,7 @@ from random import Random
 
 import msgspec
 
+from bench.processor import Command, least_processor_ms
 from bench.report import Row, at_most, median_s
 from treadle.core.config import AgentConfig
 from treadle.core.events import (
@@ -122,7 +123,12 @@ def _ratio(ours: Callable[[], object], raw: Callable[[], object]) -> tuple[float
 def measure() -> list[Row]:
     """Everything here."""
     with tempfile.TemporaryDirectory() as folder:
-        return [*_measure_many(Path(folder) / "many"), *_measure_long(Path(folder) / "long")]
+        root = Path(folder)
+        return [
+            *_measure_many(root / "data"),
+            *_measure_start(root),
+            *_measure_long(root / "long"),
+        ]
 
 
 def _measure_many(root: Path) -> list[Row]:
@@ -154,6 +160,22 @@ def _measure_many(root: Path) -> list[Row]:
     index.close()
     raw.close()
     return rows
+
+
+def _measure_start(home: Path) -> list[Row]:
+    """A turn of a scripted model, in a home with many threads and in one with none."""
+    (home / "folder").mkdir()
+    (home / "model.toml").write_text('[[replies]]\ntext = "Hello."\n')
+    treadle = str(Path(sys.executable).parent / "treadle")
+    command = [treadle, "-m", f"scripted:{home / 'model.toml'}", "-p", "hello"]
+    took = least_processor_ms(
+        {
+            name: Command(command, home / "folder", {"HOME": str(home), "TREADLE_HOME": str(one)})
+            for name, one in (("many", home), ("none", home / "empty"))
+        }
+    )
+    over, note = took["many"] - took["none"], f"{took['none']:.0f} ms of processor without them"
+    return [at_most(f"{THREADS:,} threads: treadle -p, over none", over, "ms", 50, note)]
 
 
 def _measure_reading(name: str, index: Index, raw: sqlite3.Connection, root: Path) -> list[Row]:
@@ -188,7 +210,12 @@ def _measure_reading(name: str, index: Index, raw: sqlite3.Connection, root: Pat
     list_ratio, list_note = _ratio(listing, raw_list)
     search_ratio, search_note = _ratio(lambda: searching(two), raw_search)
     look_ratio, look_note = _ratio(index.update_all, raw_look)
-    whole_s = median_s(lambda: index.search(two, limit=20), TIMES)
+
+    def whole_search() -> object:
+        index.update_all()
+        return index.search(two, limit=20)
+
+    whole_s = median_s(whole_search, TIMES)
     return [
         at_most(f"{name}: list of 50 / raw query", list_ratio, "x", 2.0, list_note),
         at_most(f"{name}: search of two words / raw query", search_ratio, "x", 2.0, search_note),

@@ -161,9 +161,9 @@ class FaultyDisk:
         self._pass("unlink", path)
         self.disk.unlink(path)
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str, ending: str = "") -> list[str]:
         self._pass("list", folder)
-        return self.disk.list(folder)
+        return self.disk.list(folder, ending)
 
     def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
         self._pass("list", folder)

@@ -183,18 +183,17 @@ class ModelDisk:
         folder.bind(name, None)
         self._changed("unlink", path)
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str, ending: str = "") -> list[str]:
         try:
             found = self._node(folder)
         except FileNotFoundError:
             return []
         if isinstance(found, File):
             raise _error(errno.ENOTDIR, folder)
-        return sorted(found.names)
+        return sorted(name for name in found.names if name.endswith(ending))
 
     def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
-        names = [name for name in self.list(folder) if name.endswith(ending)]
-        found = {name: self.stat(join(folder, name)) for name in names}
+        found = {name: self.stat(join(folder, name)) for name in self.list(folder, ending)}
         return {name: status for name, status in found.items() if status is not None}
 
     def stat(self, path: str) -> FileStat | None:

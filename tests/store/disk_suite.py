@@ -194,6 +194,7 @@ class DiskSuite:
             self.make(disk, f"{folder}/{name}")
         disk.make_folder(f"{folder}/c")
         assert disk.list(folder) == sorted(["b", "a", "a.b", "Z", "é", "c"])
+        assert disk.list(folder, "b") == ["a.b", "b"]
 
     def test_stats_tell_size_and_identity_of_the_plain_files_with_an_ending(
         self, disk: Disk, folder: str

@@ -117,8 +117,8 @@ class Disk(Protocol):
         """Remove a name."""
         ...
 
-    def list(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none if there is no such folder."""
+    def list(self, folder: str, ending: str = "") -> list[str]:
+        """The names in a folder that end so, sorted; none if there is no such folder."""
         ...
 
     def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
@@ -257,10 +257,10 @@ class PosixDisk:
         """See `Disk`."""
         os.unlink(path)
 
-    def list(self, folder: str) -> list[str]:
+    def list(self, folder: str, ending: str = "") -> list[str]:
         """See `Disk`."""
         try:
-            return sorted(os.listdir(folder))
+            return sorted(name for name in os.listdir(folder) if name.endswith(ending))
         except FileNotFoundError:
             return []
 

@@ -184,6 +184,7 @@ def test_a_busy_index_is_copied_too(
     assert ids(index)[0] == thread
     assert "locked" in told[0]
     other.close()
+    first.update_all()
     assert first.list_threads()[0].id == thread
 
 
@@ -194,6 +195,7 @@ from store.shelf import Shelf
 from treadle.store.index.lookup import Index
 index = Index(Shelf(Path(sys.argv[1])).store)
 for _ in range(3):
+    index.update_all()
     print(len(index.list_threads()), len(index.search("mended")))
 """
 

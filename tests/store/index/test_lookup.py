@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from core.samples import answer, said
 from store.index.world import World, ids, kept, rebuilt, writing
 from store.shelf import CREATOR, Shelf, fill
+from treadle.store.disk import FileStat, PosixDisk
 from treadle.store.index.lookup import Index, ThreadFilters
+from treadle.store.local_store import LocalStore
 from treadle.thread.facts import Pinned, Renamed, Tagged, Trashed
 from treadle.thread.record import Head, Record, encode_batch, scan_journal
 
@@ -76,6 +78,97 @@ def test_what_the_index_lists_is_what_reading_all_threads_gives(shelf: Shelf, in
         )
         with writing(shelf, pinned) as writer:
             fill(writer, (answer("done"),))
+        assert index.list_threads() == found, "all answers are of one moment"
+        index.update_all()
+
+
+# ---- what is not done in a folder ----------------------------------------------------------------
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(
+    happenings=st.lists(
+        st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 4000)), min_size=4, max_size=14
+    )
+)
+def test_what_is_told_of_a_folder_is_what_a_look_at_all_threads_would_tell(
+    happenings: list[tuple[Callable[[World, int], None], int]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    world = World(tmp_path_factory.mktemp("world"))
+    for happen, number in happenings:
+        happen(world, number)
+        told = {line.id for line in Index(world.store).list_pending("/w")}
+        lines = Index(world.store).list_threads(ThreadFilters(workspace="/w", state="unfinished"))
+        assert told == {line.id for line in lines if not line.problem}
+    world.index.close()
+
+
+def test_of_a_folder_with_very_many_threads_the_newest_are_looked_at_and_those_not_done(
+    shelf: Shelf, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treadle.store.index.index_update.FOLDER_COUNT_MAX", 1)
+    stopped = shelf.create((said("stopped"),))
+    done, newest = (shelf.create((said("a"),), (answer("b"),)) for _ in range(2))
+    assert [line.id for line in index.list_pending("/w")] == [stopped]
+    for thread, entry in ((stopped, answer("at last")), (done, said("c")), (newest, said("c"))):
+        with writing(shelf, thread) as writer:
+            fill(writer, (entry,))
+    assert [line.id for line in index.list_pending("/w")] == [newest]
+    index.update_all()
+    assert [line.id for line in index.list_pending("/w")] == [newest, done]
+
+
+def test_what_is_told_of_a_folder_looks_at_no_file_of_another(shelf: Shelf) -> None:
+    for number in range(3):
+        writer = shelf.store.create(CREATOR, workspace=f"/elsewhere-{number}")
+        fill(writer, (said("elsewhere"),))
+        writer.close()
+    here = shelf.create((said("here"),))
+    for new in (4, 0):
+        disk = Watched()
+        index = Index(LocalStore(shelf.places, disk=disk))
+        assert [line.id for line in index.list_pending("/w")] == [here]
+        index.close()
+        journals = [Path(path).name for path in disk.seen if path.endswith(".jsonl")]
+        assert disk.seen.count(str(shelf.threads)) == 1
+        assert journals.count(f"{here}.jsonl") == 1
+        assert len(journals) == max(new, 1)
+
+
+def test_a_look_at_all_threads_lists_each_folder_once(shelf: Shelf) -> None:
+    shelf.busy()
+    Index(shelf.store).update_all()
+    disk = Watched()
+    index = Index(LocalStore(shelf.places, disk=disk))
+    index.list_threads()
+    index.count()
+    index.search("mended")
+    index.close()
+    trash = str(shelf.threads.parent / "trash")
+    assert disk.seen.count(str(shelf.threads)) == disk.seen.count(trash) == 1
+    journals = [path for path in disk.seen if path.endswith(".jsonl")]
+    assert len(journals) == len(set(journals)) == len(list(shelf.threads.glob("*.jsonl")))
+
+
+class Watched(PosixDisk):
+    """A disk that knows what was listed and looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def list(self, folder: str, ending: str = "") -> list[str]:
+        self.seen.append(folder)
+        return super().list(folder, ending)
+
+    def stats(self, folder: str, ending: str = "") -> dict[str, FileStat]:
+        self.seen.append(folder)
+        return super().stats(folder, ending)
+
+    def stat(self, path: str) -> FileStat | None:
+        self.seen.append(path)
+        return super().stat(path)
 
 
 # ---- freshness ---------------------------------------------------------------------------------
@@ -135,6 +228,7 @@ def test_a_fork_of_a_damaged_thread_says_so_as_soon_as_it_is_damaged(
     assert [line.problem for line in index.list_threads()] == ["", ""]
     shelf.journal(base).unlink()
     shelf.snapshot(base).unlink()
+    index.update_all()
     (line,) = index.list_threads()
     assert (line.id, "gone" in line.problem) == (fork.thread_id, True)
 
@@ -162,6 +256,7 @@ def test_the_trash_is_listed_when_it_is_asked_for_only(shelf: Shelf, index: Inde
     assert {*ids(index, ThreadFilters(is_trashed=True))} == {away, marked}
     assert all(line.is_trashed for line in index.list_threads(ThreadFilters(is_trashed=True)))
     world.move(world.trash / f"{away}.jsonl", shelf.threads)
+    index.update_all()
     assert {*ids(index)} == {kept_one, away}
 
 
@@ -175,6 +270,7 @@ def test_a_journal_that_was_written_anew_and_is_longer_is_read_from_its_beginnin
     events = [bytes(one.event).replace(b"before", b"afterwards") for one in scan_of(path)]
     shelf.snapshot(thread).unlink()
     path.write_bytes(encode_batch(Head(), "2026-11-21T00:00:00.000000Z", events)[0])
+    index.update_all()
     assert index.search("before") == []
     assert [hit.thread.id for hit in index.search("afterwards")] == [thread]
 

@@ -281,8 +281,8 @@ def test_the_latest_and_the_unfinished_are_of_this_very_workspace(
         is index.find_latest("/")
         is None
     )
-    assert [line.id for line in index.list_unfinished("/w")] == [stopped]
-    assert index.list_unfinished("/") == []
+    assert [line.id for line in index.list_pending("/w")] == [stopped]
+    assert index.list_pending("/") == []
 
 
 @given(st.lists(st.text("ab \n\u200b中", max_size=5), min_size=1, max_size=7))

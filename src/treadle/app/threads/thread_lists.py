@@ -120,10 +120,7 @@ def find_pending(
     Sub-agents are left out: they go on with the thread they work for.
     """
     with _open_index(store, notify) as index:
-        stopped = index.list_unfinished(workspace)
-        waiting = index.list_threads(ThreadFilters(workspace=workspace, state=WAITING))
-    found = {line.id: line for line in (*stopped, *waiting) if _belongs_to(line, workspace)}
-    lines = sorted(found.values(), key=lambda line: (line.updated_at, line.id), reverse=True)
+        lines = index.list_pending(workspace)
     running = [line for line in lines if store.find_holder(line.id) is not None]
     foreign = frozenset(line.id for line in lines if store.adopted.is_foreign(line.id))
     return PendingThreads([line for line in lines if line not in running], running, foreign)
@@ -187,7 +184,3 @@ def _check_state(index: Index, filters: ThreadFilters) -> None:
         return
     if not index.count(ThreadFilters(state=filters.state, is_trashed=filters.is_trashed)):
         raise UnknownStateError(f"there is no state {filters.state!r}: {', '.join(known)}")
-
-
-def _belongs_to(line: ThreadSummary, workspace: str) -> bool:
-    return line.workspace_root == workspace and line.parent is None and not line.problem

@@ -1,7 +1,8 @@
 """The index: lists and searches threads without reading them. A cache; the journals are the truth.
 
-Every answer is as the journals are at that moment: what has changed since the last one, by this
-process or another, is taken in first. That costs a look at the folder when nothing has.
+Before its first answer an index looks at the file of each thread, and takes in what has changed, by
+this process or another; its other answers are as threads stood then. So all that a command asks is
+of one moment, and costs one look at the folder when nothing has changed.
 
 A fork's own records are searched, and the history that it shares under the thread it has it from.
 """
@@ -10,14 +11,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from treadle.store.index.filters import ThreadFilters, make_condition
 from treadle.store.index.index_file import IndexFile
 from treadle.store.index.index_update import IndexUpdater
-from treadle.store.index.schema import NUMBER_SHIFT, TextLocation, make_weight_sql
+from treadle.store.index.schema import NUMBER_SHIFT, PENDING, TextLocation, make_weight_sql
 from treadle.store.index.search import (
     MARK_END,
     MARK_START,
@@ -31,6 +32,8 @@ from treadle.store.index.search import (
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import ThreadFold
+
+T = TypeVar("T")
 
 ALL_THREADS: Final = ThreadFilters()
 
@@ -56,14 +59,27 @@ class Index:
     def __init__(self, store: LocalStore, tell: Callable[[str], None] = _ignore_notice) -> None:
         self._file = IndexFile(store.folders.disk, str(store.places.data), tell)
         self._freshness = IndexUpdater(store, tell)
+        self._looked_in: sqlite3.Connection | None = None
+        """The database that threads were taken into: another one may be open by now."""
 
     def close(self) -> None:
         """Give the file back."""
+        self._looked_in = None
         self._file.close()
 
     def update_all(self) -> None:
-        """Take in all that has changed."""
-        self._file.run_job(self._freshness.update_all)
+        """Look at all threads once more, and take in what has changed."""
+        self._looked_in = None
+        self._answer(lambda _: None)
+
+    def _answer(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        def look_and_read(database: sqlite3.Connection) -> T:
+            if self._looked_in is not database:
+                self._freshness.update_all(database)
+                self._looked_in = database
+            return read(database)
+
+        return self._file.run_job(look_and_read)
 
     def update(self, thread_id: str, fold: ThreadFold | None = None) -> bool:
         """Take in what has changed of one thread, so that the next reader need not.
@@ -80,6 +96,7 @@ class Index:
             self._freshness.update(database, thread_id, fold)
             return True
 
+        self._looked_in = None
         return bool(self._file.run_job_on_file(update))
 
     def mark_stale(self, thread_id: str) -> bool:
@@ -96,6 +113,7 @@ class Index:
             self._freshness.mark_stale(database, thread_id)
             return True
 
+        self._looked_in = None
         return bool(self._file.run_job_on_file(mark))
 
     def erase(self, *thread_ids: str) -> bool:
@@ -108,6 +126,7 @@ class Index:
             Whether nothing is left. If not, another process is reading the index, or it cannot be
             written; every later reader tries it again.
         """
+        self._looked_in = None
         return bool(
             self._file.run_job_on_file(lambda database: self._freshness.erase(database, thread_ids))
         )
@@ -126,22 +145,20 @@ class Index:
         """The first `limit` threads, and how many there are in all."""
 
         def read(database: sqlite3.Connection) -> tuple[list[ThreadSummary], int]:
-            self._freshness.update_all(database)
             rows = _select_summaries(database, filters, limit)
             if limit is None or len(rows) < limit:
                 return rows, len(rows)
             return rows, _count_threads(database, filters)
 
-        return self._file.run_job(read)
+        return self._answer(read)
 
     def count(self, filters: ThreadFilters = ALL_THREADS) -> int:
         """How many threads there are."""
 
         def read(database: sqlite3.Connection) -> int:
-            self._freshness.update_all(database)
             return _count_threads(database, filters)
 
-        return self._file.run_job(read)
+        return self._answer(read)
 
     def find_latest(self, workspace: str, machine: str | None = None) -> str | None:
         """The thread of exactly this workspace that changed last, if there is one.
@@ -154,7 +171,6 @@ class Index:
         """
 
         def read(database: sqlite3.Connection) -> str | None:
-            self._freshness.update_all(database)
             row = database.execute(
                 "SELECT id FROM threads WHERE workspace = ? AND NOT trashed AND ? IN ('', machine) "
                 "ORDER BY json_extract(summary, '$.message_count') > 0 DESC, updated_at DESC, "
@@ -163,19 +179,24 @@ class Index:
             ).fetchone()
             return None if row is None else str(row[0])
 
-        return self._file.run_job(read)
+        return self._answer(read)
 
-    def list_unfinished(self, workspace: str) -> list[ThreadSummary]:
-        """Threads of exactly this workspace in which work stopped in the middle, newest first.
+    def list_pending(self, workspace: str) -> list[ThreadSummary]:
+        """Threads of exactly this workspace that are not done, newest first.
 
-        Sub-agents are not among them: they go on with the thread they work for. Whether another
-        process is at work on one just now, its lock says.
+        Work on them stopped in the middle, or a call waits for a yes. Sub-agents are not among
+        them: they go on with the thread they work for. Whether another process is at work on one
+        just now, its lock says.
+
+        This is asked at each start, so it does not look at all threads: all that is told is so
+        now, and one is missing if the index has not heard that it was gone on with, and a thousand
+        others of the folder changed later.
         """
 
         def read(database: sqlite3.Connection) -> list[ThreadSummary]:
-            self._freshness.update_all(database)
+            self._freshness.update_folder(database, workspace)
             rows = database.execute(
-                "SELECT summary FROM threads WHERE workspace = ? AND NOT trashed AND is_unfinished "
+                f"SELECT summary FROM threads WHERE workspace = ? AND {PENDING} "  # noqa: S608
                 "AND parent IS NULL AND problem = '' ORDER BY updated_at DESC, id DESC",
                 (workspace,),
             )
@@ -201,7 +222,6 @@ class Index:
         query = parse_query(text)
 
         def read(database: sqlite3.Connection) -> list[Hit]:
-            self._freshness.update_all(database)
             hits = [
                 *_find_by_id(database, query, filters),
                 *_find_by_text(database, query, filters, limit),
@@ -210,7 +230,7 @@ class Index:
             ordered = [hit for hit in hits if first[hit.thread.id] is hit]
             return ordered[:limit]
 
-        return self._file.run_job(read)
+        return self._answer(read)
 
 
 def _select_summaries(

@@ -18,6 +18,16 @@ SCHEMA_VERSION: Final = 2
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
 made anew."""
 
+PENDING: Final = "trashed = 0 AND (is_unfinished OR questions > 0)"
+"""A condition on `threads`: it is not done."""
+
+PENDING_INDEX: Final = (
+    "CREATE INDEX IF NOT EXISTS threads_pending "
+    f"ON threads (workspace, trashed, updated_at DESC, id DESC) WHERE {PENDING}"
+)
+"""It is asked for at each start, and so is not looked for in tens of thousands of rows. Files from
+before it get it: older versions do not mind."""
+
 # A list reads `threads` in the order of its index, and freshness `journals` alone: it is small.
 # `words` is all text; a row's id says where the text stands, so that a hit needs no other table.
 TABLES: Final = """

@@ -1,0 +1,296 @@
+"""One thread in the index: its texts, its line in lists, and how its journal stood."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.messages import BlobRef
+from treadle.errors import TreadleError, UnknownThreadError
+from treadle.store.blobs import Blobs
+from treadle.store.disk import FileStat
+from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
+from treadle.store.index.schema import add_texts, find_row_range
+from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
+from treadle.store.local_store import LocalStore
+from treadle.thread.document import ThreadSummary
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import GENESIS, Head, JournalCondition, Record
+
+WHOLE_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Of a longer output, in bytes, only what its message has is searched: beginning and end."""
+
+STALE_SUMMARY: Final = 1
+"""Stale is a thread whose summary may change though its journal does not: looked at each time."""
+STALE_RECORDS: Final = 2
+"""Stale is one whose records must be read again from the first."""
+
+MISSING_FILE: Final = FileStat(-1, 0, 0)
+"""Of a thread that has only a snapshot."""
+
+PURGE_NAME: Final = "purge"
+"""Set while removed texts may still be in the file."""
+
+
+class _KnownJournal(Struct, frozen=True, gc=False):
+    """What the index knows of a journal: how its file was, and where its intact part ended."""
+
+    number: int
+    in_trash: int
+    size: int
+    mtime_ns: int
+    inode: int
+    seq: int
+    hash: str
+    head_size: int
+    stale: int
+
+    def stamp(self) -> tuple[int, int, int, int]:
+        return self.in_trash, self.size, self.mtime_ns, self.inode
+
+
+Stamp = tuple[int, int, int, int]
+"""Whether it is in the trash, size in bytes, time of the last change, inode."""
+
+
+class ThreadIndexer:
+    """Takes threads into an index, each within a transaction that its caller has begun.
+
+    Args:
+        store: the threads.
+    """
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._folders: StoreFolders = store.folders
+        self._disk = store.folders.disk
+        self._blobs = Blobs(store.folders)
+
+    def update(
+        self, database: sqlite3.Connection, thread_id: str, fold: ThreadFold | None = None
+    ) -> None:
+        """Take in a thread as it stands, wherever it is, or that it is gone."""
+        try:
+            path, in_trash = self._folders.find(thread_id)
+        except UnknownThreadError:
+            self.delete_if_gone(database, thread_id)
+            return
+        with convert_os_errors("read", path):
+            found = self._disk.stat(path)
+        stamp = make_stamp(found or MISSING_FILE, in_trash=in_trash)
+        self.index(database, thread_id, stamp, fold)
+
+    def index(
+        self,
+        database: sqlite3.Connection,
+        thread_id: str,
+        stamp: Stamp,
+        fold: ThreadFold | None = None,
+    ) -> None:
+        """Take in a thread whose file was like this before it is read here.
+
+        If it changes meanwhile, it is not as it was taken to be, and is read again the next time.
+        """
+        known = _read_known_journal(database, thread_id)
+        if known is not None and (known.stamp(), known.stale) == (stamp, 0):
+            return  # another process has done it
+        number = _insert_journal(database, thread_id) if known is None else known.number
+        after = None if known is None else self._find_resume_point(thread_id, known, stamp)
+        if after is None:
+            _delete_texts(database, number)
+        head, is_clean, has_kept_past, damage = self._index_texts(
+            database, number, thread_id, stamp, after, known
+        )
+        summary, is_settled = self._make_summary(thread_id, fold if is_clean else None, head)
+        if damage and summary is not None and not summary.problem:
+            # The snapshot covers it: it can be shown as if nothing was wrong, and never continued.
+            summary = replace(summary, problem=damage)
+        _write_summary(database, number, summary, in_trash=bool(stamp[0]))
+        if known is not None and not has_kept_past:
+            request_purge(database)
+        if known is not None and not (has_kept_past and is_clean):
+            _mark_forks_stale(database, thread_id)
+        stale = 0 if is_settled else STALE_SUMMARY
+        database.execute(_PUT_JOURNAL, (*stamp, head.seq, head.hash, head.size, stale, number))
+
+    def _find_resume_point(self, thread_id: str, known: _KnownJournal, stamp: Stamp) -> Head | None:
+        """Where to go on reading; `None` if the journal is not what it was, as far as is seen.
+
+        A file that was changed without growing is read again: nothing but growth is usual.
+        """
+        in_trash, size, mtime_ns, inode = stamp
+        is_other = inode != known.inode or size < known.size
+        is_touched = size == known.size and mtime_ns != known.mtime_ns
+        head = Head(known.seq, known.hash, "", known.head_size)
+        if known.stale == STALE_RECORDS or is_other or is_touched or not head.seq:
+            return None
+        path = self._folders.path(thread_id, JOURNAL_SUFFIX, in_trash=bool(in_trash))
+        return head if journal_has_head(self._disk, path, head) else None
+
+    def _index_texts(
+        self,
+        database: sqlite3.Connection,
+        number: int,
+        thread_id: str,
+        stamp: Stamp,
+        after: Head | None,
+        known: _KnownJournal | None,
+    ) -> tuple[Head, bool, bool, str]:
+        """Take in the texts after `after`.
+
+        Returns:
+            The end of what is intact, whether nothing stands behind it, whether all records that
+            were known are still there, and what is damaged.
+        """
+        path = self._folders.path(thread_id, JOURNAL_SUFFIX, in_trash=bool(stamp[0]))
+        reading = JournalReader(self._disk, path, after or Head())
+        was = Head() if known is None else Head(known.seq, known.hash)
+        has_kept_past = after is not None or not was.seq
+
+        def watched() -> Iterator[Record]:
+            nonlocal has_kept_past
+            for record in reading:
+                has_kept_past = has_kept_past or (record.seq, record.hash) == (was.seq, was.hash)
+                yield record
+
+        try:
+            add_texts(database, number, watched(), self._read_whole_output)
+        except TreadleError:  # it cannot be read: what was read of it counts, once it is whole
+            _delete_texts(database, number)
+            return Head(), False, has_kept_past, ""
+        found = reading.found
+        is_clean = found.condition is JournalCondition.CLEAN and not reading.is_missing
+        damage = found.reason if found.condition is JournalCondition.CORRUPT else ""
+        return found.head, is_clean, has_kept_past, damage
+
+    def _read_whole_output(self, ref: BlobRef) -> str | None:
+        """An output that is kept beside the thread, if it is there and not too long."""
+        if ref.size > WHOLE_SIZE_MAX:
+            return None
+        try:
+            return self._blobs.read(ref).decode("utf-8", "replace")
+        except TreadleError:
+            return None
+
+    def _make_summary(
+        self, thread_id: str, fold: ThreadFold | None, head: Head
+    ) -> tuple[ThreadSummary | None, bool]:
+        """The thread's line, and whether it stays so for as long as its journal does."""
+        if fold is not None and fold.version == head.seq:
+            return fold.summary(), fold.header.base is None
+        try:
+            loaded = self._store.load(thread_id)
+        except TreadleError:
+            return self._store.summary(thread_id), False
+        summary = replace(loaded.fold.summary(loaded.problem), id=thread_id)
+        is_problem_elsewhere = bool(loaded.problem) and loaded.fold.header.base is not None
+        return summary, not is_problem_elsewhere
+
+    def delete_if_gone(self, database: sqlite3.Connection, thread_id: str) -> None:
+        """Remove what is known of a thread, unless it has come back."""
+        known = _read_known_journal(database, thread_id)
+        if known is None:
+            return
+        try:
+            self._folders.find(thread_id)
+        except UnknownThreadError:
+            _mark_forks_stale(database, thread_id)
+            _delete_rows(database, known.number)
+            request_purge(database)
+
+
+_PUT_JOURNAL: Final = (
+    "UPDATE journals SET in_trash = ?, size = ?, mtime_ns = ?, inode = ?, seq = ?, hash = ?, "
+    "head_size = ?, stale = ? WHERE number = ?"
+)
+_SELECT_JOURNAL: Final = (
+    "SELECT number, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale FROM journals "
+    "WHERE id = ?"
+)
+_PUT_THREAD: Final = (
+    "INSERT OR REPLACE INTO threads (number, id, trashed, is_pinned, updated_at, workspace, branch,"
+    " remote, state, machine, model, provider, parent, base, imported_from, is_unfinished, "
+    "questions, problem, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_UPDATE_FORKS: Final = """
+WITH RECURSIVE forks (id, number) AS (
+    SELECT id, number FROM threads WHERE base = ?
+    UNION
+    SELECT threads.id, threads.number FROM threads JOIN forks ON threads.base = forks.id
+)
+UPDATE journals SET stale = max(stale, 1) WHERE number IN (SELECT number FROM forks)
+"""
+
+
+def make_stamp(found: FileStat, *, in_trash: bool) -> Stamp:
+    """How a journal stands."""
+    return int(in_trash), found.size, found.mtime_ns, found.inode
+
+
+def _read_known_journal(database: sqlite3.Connection, thread_id: str) -> _KnownJournal | None:
+    row = database.execute(_SELECT_JOURNAL, (thread_id,)).fetchone()
+    return None if row is None else _KnownJournal(*row)
+
+
+def _insert_journal(database: sqlite3.Connection, thread_id: str) -> int:
+    made = database.execute(
+        "INSERT INTO journals (id, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale) "
+        "VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?) RETURNING number",
+        (thread_id, GENESIS, STALE_SUMMARY),
+    ).fetchone()
+    number: int = made[0]
+    return number
+
+
+def delete_thread(database: sqlite3.Connection, thread_id: str) -> None:
+    """Remove all that is known of a thread."""
+    known = _read_known_journal(database, thread_id)
+    if known is not None:
+        _delete_rows(database, known.number)
+
+
+def request_purge(database: sqlite3.Connection) -> None:
+    """Have the next reader remove the traces of removed texts from the file."""
+    database.execute("INSERT OR REPLACE INTO meta VALUES (?, '1')", (PURGE_NAME,))
+
+
+def _mark_forks_stale(database: sqlite3.Connection, thread_id: str) -> None:
+    """Forks are folded from their base: what happened to it may have happened to them."""
+    database.execute(_UPDATE_FORKS, (thread_id,))
+
+
+def _write_summary(
+    database: sqlite3.Connection, number: int, line: ThreadSummary | None, *, in_trash: bool
+) -> None:
+    database.execute("DELETE FROM tags WHERE number = ?", (number,))
+    if line is None:
+        database.execute("DELETE FROM threads WHERE number = ?", (number,))
+        return
+    line = replace(line, is_trashed=line.is_trashed or in_trash)
+    row = (
+        *(number, line.id, line.is_trashed, line.is_pinned, line.updated_at, line.workspace_root),
+        *(line.git_branch, line.git_remote_url, line.state, line.machine, line.model),
+        *(line.provider, line.parent, line.forked_from, line.imported_from, line.is_unfinished),
+        *(line.questions, line.problem, msgspec.json.encode(line)),
+    )
+    database.execute(_PUT_THREAD, row)
+    database.executemany(
+        "INSERT OR IGNORE INTO tags (tag, number) VALUES (?, ?)",
+        [(tag, number) for tag in line.tags],
+    )
+
+
+def _delete_texts(database: sqlite3.Connection, number: int) -> None:
+    database.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", find_row_range(number))
+    database.execute("DELETE FROM commits WHERE number = ?", (number,))
+
+
+def _delete_rows(database: sqlite3.Connection, number: int) -> None:
+    _delete_texts(database, number)
+    for table in ("tags", "threads", "journals"):
+        database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608  constant
