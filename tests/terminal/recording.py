@@ -88,8 +88,16 @@ class RecordingTerminal:
     def fill(self, text: str) -> None:
         self.filled.append(text)
 
-    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
-        self.asked.append(drawn(question, width=self.width))
+    async def choose(
+        self,
+        question: RenderableType,
+        choices: Sequence[DialogChoice],
+        *,
+        body: RenderableType | None = None,
+        foot: RenderableType | None = None,
+    ) -> str:
+        parts = (part for part in (question, body, foot) if part is not None)
+        self.asked.append(drawn(*parts, width=self.width))
         answer = self._answer()
         assert answer in {one.key for one in choices}
         return answer

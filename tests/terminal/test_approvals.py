@@ -17,7 +17,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.terminal.approvals import ApprovalDialogs
 from treadle.terminal.blocks import question as blocks
-from treadle.terminal.call_diffs import FileReader, preview_diff
+from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.dialogs import ListDialog
 from treadle.terminal.ports import DialogChoice, ListRow
@@ -30,63 +30,85 @@ def question(
     return Question(call, risk, "asked", Scope(kinds=kinds))
 
 
-class Shown:
-    """What calls look like, with files that are read like this."""
-
-    def __init__(self, read: FileReader | None = None) -> None:
-        self.read = read
-
-    def preview_diff(self, question: Question) -> str | None:
-        return preview_diff(question.call, self.read)
-
-    def question_block(
-        self, question: Question, diff: str | None, *, is_whole: bool = False
-    ) -> RenderableType:
-        return blocks.question_block(question, diff, is_whole=is_whole)
-
-    def describe_omission(
-        self, question: Question, diff: str | None, *, is_whole: bool = False
-    ) -> str:
-        return blocks.describe_omission(question, diff, is_whole=is_whole)
+def without_files(asked: Question) -> str | None:
+    """What a call would change, by its arguments alone."""
+    return preview_diff(asked.call)
 
 
 async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTerminal]:
     """What came of a question that was answered like this, and what is on the screen."""
     terminal = RecordingTerminal()
     terminal.answers.extend(answers)
-    approvals = ApprovalDialogs(terminal, Shown(), lambda: [asked], lambda: None)
+    approvals = ApprovalDialogs(terminal, without_files, lambda: [asked], lambda: None)
     return await approvals.approve(asked), terminal
 
 
 @pytest.mark.parametrize(
     ("answers", "decision", "words"),
     [
-        (("y",), Approved(), "allowed once"),
-        (("a",), Approved(), "always allowed from now on: npm test"),
-        (("n", "too early"), Rejected("too early"), "declined: too early"),
-        (("n", ""), Rejected(""), "declined"),
-        (("e", "npm ci"), Modified('{"command": "npm ci"}'), "edited: $ npm ci"),
+        (("y",), Approved(), "✓ allowed once · $ npm test"),
+        (("a",), Approved(), "✓ always allowed from now on · npm test"),
+        (("n", "too\nearly"), Rejected("too\nearly"), "✗ rejected · $ npm test: too early"),
+        (("n", ""), Rejected(""), "✗ rejected · $ npm test"),
+        (
+            ("e", "npm ci"),
+            Modified('{"command": "npm ci"}'),
+            "✓ allowed as edited · $ npm ci",
+        ),
     ],
     ids=["yes", "always", "no", "no-reason", "edited"],
 )
-async def test_the_answer_stays_below_its_question(
+async def test_an_answer_leaves_one_line_of_its_question(
     answers: tuple[str, ...], decision: object, words: str
 ) -> None:
     verdict, terminal = await answered(question("npm test"), *answers)
     assert verdict.decision == decision
-    assert terminal.text().endswith(f"  {words}\n")
+    assert terminal.text() == f"\n{words}\n"
+
+
+async def test_the_line_of_a_long_command_is_one() -> None:
+    _, terminal = await answered(question("echo " + "漢 a\x1b\n" * 500), "n", "no " * 200)
+    _, line = terminal.text().splitlines()
+    assert line.startswith("✗ rejected · $ echo 漢 a\ufffd⏎漢")
+    assert "\x1b" not in line
+
+
+async def test_a_change_of_mode_that_answers_leaves_one_line_too() -> None:
+    mode = "ask"
+    terminal = RecordingTerminal()
+    asked = question("npm test")
+    begun = asyncio.Event()
+
+    async def never(*_: object, **__: object) -> str:
+        begun.set()
+        return await asyncio.get_running_loop().create_future()
+
+    terminal.choose = never  # type: ignore[method-assign]
+    dialogs = ApprovalDialogs(
+        terminal, without_files, lambda: [asked], lambda: None, mode=lambda: mode
+    )
+    for changed, told in (("ask", ""), ("auto", "\n· answered by mode auto · $ npm test\n")):
+        asking = asyncio.ensure_future(dialogs.approve(asked))
+        await begun.wait()
+        mode = changed
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert terminal.text() == told
+        begun.clear()
 
 
 async def test_a_yes_for_good_is_for_the_kinds_that_are_shown_and_takes_enter_too() -> None:
     guarded: list[str] = []
 
     class Terminal(RecordingTerminal):
-        async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
+        async def choose(
+            self, question: RenderableType, choices: Sequence[DialogChoice], **_: object
+        ) -> str:
             guarded.extend(one.key for one in choices if one.needs_enter)
             return "a"
 
     asked = question("npm test | tail", kinds=("npm test", "tail"))
-    verdict = await ApprovalDialogs(Terminal(), Shown(), list, lambda: None).approve(asked)
+    verdict = await ApprovalDialogs(Terminal(), without_files, list, lambda: None).approve(asked)
     assert verdict == Verdict(Approved(), always=True, kinds=("npm test", "tail"))
     assert guarded == ["a"]
 
@@ -138,13 +160,13 @@ async def test_enter_alone_approves_nothing_critical() -> None:
     seen: list[str] = []
 
     class Terminal(RecordingTerminal):
-        async def choose(self, question: object, choices: object) -> str:
+        async def choose(self, question: object, choices: object, **_: object) -> str:
             seen.append(choices[0].key)  # type: ignore[index]
             return "y"
 
     for risk in (RiskLevel.HIGH, RiskLevel.CRITICAL):
         asked = question("x", risk)
-        await ApprovalDialogs(Terminal(), Shown(), list, lambda: None).approve(asked)
+        await ApprovalDialogs(Terminal(), without_files, list, lambda: None).approve(asked)
     assert seen == ["y", "n"]
 
 
@@ -158,88 +180,95 @@ class Heard(RecordingTerminal):
         super().__init__()
         self.offered: list[dict[str, str]] = []
 
-    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
+    async def choose(
+        self,
+        question: RenderableType,
+        choices: Sequence[DialogChoice],
+        *,
+        body: RenderableType | None = None,
+        foot: RenderableType | None = None,
+    ) -> str:
         self.offered.append({one.key: one.words for one in choices})
-        return await super().choose(question, choices)
+        return await super().choose(question, choices, body=body, foot=foot)
 
 
-async def test_all_of_a_long_command_is_shown_and_asked_about_again() -> None:
+async def test_all_of_a_long_command_is_asked_about_and_nothing_for_good() -> None:
     terminal = Heard()
-    terminal.answers.extend(["v", "n", None, "y"])
+    terminal.answers.append("y")
     asked = question(LONG)
-    verdict = await ApprovalDialogs(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
+    verdict = await ApprovalDialogs(terminal, without_files, lambda: [asked], lambda: None).approve(
+        asked
+    )
     assert verdict == Verdict(Approved())
-    cut, whole, _, again = terminal.asked
-    assert "are not shown" in cut
-    assert "THE-END" not in cut
-    assert whole.count("x") - cut.count("x") == 1000 + len("$ echo ") - len("$ ")
+    (whole,) = terminal.asked
+    assert whole.count("x") == 5000
     assert "THE-END" in whole
-    assert "are not shown" not in whole
-    assert again == cut
-    assert [list(keys) for keys in terminal.offered] == [
-        ["y", "e", "n", "v", "l"],
-        ["y", "e", "n", "l"],  # nothing for good, seen or not
-        ["y", "e", "n", "v", "l"],
-    ]
+    assert "not shown" not in whole
+    assert [list(keys) for keys in terminal.offered] == [["y", "e", "n", "l"]]
 
 
-async def test_where_all_is_shown_there_is_nothing_to_see() -> None:
+async def test_a_short_one_can_be_allowed_for_good() -> None:
     terminal = Heard()
     terminal.answers.append("y")
     asked = question("npm test")
-    await ApprovalDialogs(terminal, Shown(), lambda: [asked], lambda: None).approve(asked)
-    assert [list(keys) for keys in terminal.offered] == [["y", "a", "e", "n", "l"]]
+    await ApprovalDialogs(terminal, without_files, lambda: [asked], lambda: None).approve(asked)
+    (offered,) = terminal.offered
+    assert list(offered) == ["y", "a", "e", "n", "l"]
+    assert offered["a"] == "yes, and always for `npm test` in this thread"
+    assert offered["n"] == "no, and what to do instead"
 
 
-async def test_a_change_that_is_cut_is_seen_whole_and_allowed_once() -> None:
+async def test_all_of_a_long_change_is_asked_about() -> None:
     edit = {"old_str": "old", "new_str": "new", "replace_all": True}
     call = ToolCall("c1", "edit_file", json.dumps({"path": "a", "edits": [edit]}))
     asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
     terminal = Heard()
-    terminal.answers.extend(["v", "y"])
-    await ApprovalDialogs(
-        terminal, Shown(lambda path: b"old\n" * 300), lambda: [asked], lambda: None
-    ).approve(asked)
-    cut, whole = terminal.asked
-    assert "careful: 400 of 600 lines of the change are not shown" in cut
+    terminal.answers.append("y")
+    dialogs = ApprovalDialogs(
+        terminal,
+        lambda asked: preview_diff(asked.call, lambda path: b"old\n" * 300),
+        lambda: [asked],
+        lambda: None,
+    )
+    await dialogs.approve(asked)
+    (whole,) = terminal.asked
     assert whole.count("- old") == whole.count("+ new") == 300
+    assert "  1 - old" in whole
     assert "not shown" not in whole
     assert "more lines" not in whole
-    assert all("a" not in keys for keys in terminal.offered)
 
 
-async def test_a_file_that_changes_meanwhile_is_read_once_for_what_is_shown_and_offered() -> None:
+async def test_a_file_that_changes_meanwhile_is_read_once_for_each_time_it_is_asked() -> None:
     read: list[str] = []
 
     def changing(path: str) -> bytes:
         read.append(path)
-        return b"old\n" * (1 if len(read) % 2 else 300)
+        return b"old\n" * (1 if len(read) % 2 else 300_000)
 
     edit = {"old_str": "old", "new_str": "new", "replace_all": True}
     call = ToolCall("c1", "edit_file", json.dumps({"path": "a", "edits": [edit]}))
     asked = Question(call, RiskLevel.MEDIUM, "asked", Scope(kinds=("a",)))
     terminal = Heard()
     terminal.answers.extend(["n", None, "y"])
-    await ApprovalDialogs(terminal, Shown(changing), lambda: [asked], lambda: None).approve(asked)
+    dialogs = ApprovalDialogs(
+        terminal, lambda one: preview_diff(one.call, changing), lambda: [asked], lambda: None
+    )
+    await dialogs.approve(asked)
     short, _, cut = terminal.asked
     assert ("not shown" in short, "not shown" in cut) == (False, True)
     assert ["a" in keys for keys in terminal.offered] == [True, False]
     assert read == ["a", "a"]
 
 
-async def test_all_of_a_call_that_may_have_happened_can_be_seen() -> None:
+async def test_all_of_a_call_that_may_have_happened_is_shown() -> None:
     terminal = Heard()
-    terminal.answers.extend(["v", "f"])
+    terminal.answers.append("f")
     asked = question(LONG)
-    answer = await ApprovalDialogs(terminal, Shown(), list, lambda: None).ask(asked)
+    answer = await ApprovalDialogs(terminal, without_files, list, lambda: None).ask(asked)
     assert answer == Answer(Resolution.FAILED)
-    cut, whole = terminal.asked
-    assert "are not shown" in cut
+    (whole,) = terminal.asked
     assert "THE-END" in whole
-    assert [list(keys) for keys in terminal.offered] == [
-        ["r", "f", "e", "v", "l"],
-        ["r", "f", "e", "l"],
-    ]
+    assert [list(keys) for keys in terminal.offered] == [["r", "f", "e", "l"]]
 
 
 @pytest.mark.parametrize("piece", ["x", "a\n", "\u6f22", "\x1b[2J"], ids=ascii)
@@ -247,27 +276,26 @@ def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece: str)
     def ask(size: int) -> Heard:
         asked = question("echo " + piece * (size // len(piece)) + "|end")
         terminal = Heard()
-        terminal.answers.extend(["v", "y"])
-        ways = ApprovalDialogs(
-            terminal, Shown(), lambda: [asked], lambda: None, thread=lambda: "0190"
+        terminal.answers.append("y")
+        dialogs = ApprovalDialogs(
+            terminal, without_files, lambda: [asked], lambda: None, thread=lambda: "0190"
         )
-        asyncio.run(ways.approve(asked))
+        asyncio.run(dialogs.approve(asked))
         return terminal
 
     terminal = ask(1_000_000)
-    cut, whole = terminal.asked
+    (whole,) = terminal.asked
     assert growth(lambda: ask(1_000_000), lambda: ask(250_000)) <= GROWTH_MAX
-    assert len(cut) < len(whole) < 4 * blocks.WHOLE_LENGTH_MAX
-    assert len(whole.splitlines()) < 2 * blocks.WHOLE_LINES_MAX
+    assert len(whole) < 4 * blocks.SHOWN_LENGTH_MAX
+    assert len(whole.splitlines()) < 2 * blocks.SHOWN_LINES_MAX
     assert "\x1b" not in whole
     assert "treadle show 0190 --json" in whole
-    assert "treadle show" not in cut
     assert "characters are not shown" in " ".join(whole.split())
-    assert terminal.offered[0]["v"] == "see more of it"
+    assert "a" not in terminal.offered[0]
 
 
 def test_of_many_long_arguments_each_is_shown_to_the_same_bound() -> None:
     arguments = {f"name{number}": f"{number}" * 300_000 for number in range(4)}
     asked = Question(ToolCall("c1", "other", json.dumps(arguments)), RiskLevel.HIGH, "asked")
-    text = drawn(blocks.question_block(asked, None, is_whole=True))
+    text = drawn(blocks.question_blocks(asked, None).body)
     assert [text.count(f"{number}") // 50_000 for number in range(4)] == [1] * 4

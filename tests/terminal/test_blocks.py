@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from processor_time import slow
@@ -21,7 +21,14 @@ from treadle.app.threads.question_text import (
     escape_name,
     list_offered_kinds,
 )
-from treadle.core.approval import Question, Scope
+from treadle.core.approval import (
+    AlwaysAsk,
+    AskAbove,
+    Question,
+    Scope,
+    ToolBased,
+    make_question,
+)
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.terminal.block_text import render_blocks
@@ -177,32 +184,52 @@ def question(name: str, reason: str = "calls need approval", **arguments: object
 
 
 def question_block(
-    asked: Question,
-    *,
-    read: FileReader | None = None,
-    is_plain: bool = False,
-    is_whole: bool = False,
+    asked: Question, *, read: FileReader | None = None, is_plain: bool = False
 ) -> RenderableType:
     """The question, with what the call would change in what is read."""
     diff = preview_diff(asked.call, read)
-    return questions.question_block(asked, diff, is_plain=is_plain, is_whole=is_whole)
+    return Group(*questions.question_blocks(asked, diff, is_plain=is_plain))
 
 
 def test_a_question_is_the_command_its_dangers_and_what_would_hold_it() -> None:
     asked = question("bash", command="git push --force", timeout_s=5)
     assert drawn(question_block(asked)).splitlines() == [
-        *("bash needs your approval; its risk is high:", "  │ $ git push --force"),
-        *("  │ timeout_s: 5", "  careful: it pushes by force", "  calls need approval"),
-        "  it would run confined: workspace-write, no network",
+        *("bash needs your approval · high risk", "  careful: it pushes by force"),
+        *("  │ $ git push --force", "  │ timeout_s: 5", "  calls need approval"),
+        "  confined: workspace-write, no network",
     ]
+
+
+def test_what_would_run_is_the_brightest_of_a_question_and_only_what_is_critical_is_red() -> None:
+    asked = question("bash", command="git push --force", timeout_s=5)
+    for risk in RiskLevel:
+        text = drawn(question_block(replace(asked, risk=risk)), is_colored=True)
+        assert "\x1b[1mgit push --force\x1b[0m" in text
+        assert text.count("\x1b[1m") == 1
+        assert ("\x1b[31m" in text) == (risk is RiskLevel.CRITICAL)
+    edit = question("edit_file", path="a.py", edits=[{"old_str": "e", "new_str": "E"}])
+    text = drawn(question_block(edit, read=lambda path: BEFORE), is_colored=True)
+    for line in ("\x1b[2m5 \x1b[0m\x1b[31m- e\x1b[0m", "\x1b[2m5 \x1b[0m\x1b[32m+ E\x1b[0m"):
+        assert line in text
+
+
+def test_why_it_is_asked_is_one_short_line() -> None:
+    policies = (AlwaysAsk(), AskAbove(RiskLevel.LOW), AskAbove(RiskLevel.HIGH), ToolBased({}))
+    call = ToolCall("c1", "bash", '{"command": "make"}')
+    for policy in policies:
+        asked = make_question(policy, call, RiskLevel.LOW, RiskLevel.HIGH, Scope(must_ask=True))
+        assert asked is not None
+        *_, why = drawn(question_block(asked)).splitlines()
+        assert len(why) < 60
+        assert "this one" not in why
 
 
 def test_a_question_about_an_edit_is_its_diff() -> None:
     asked = question("edit_file", path="a.py", edits=[{"old_str": "e", "new_str": "E"}])
     told = drawn(question_block(asked)).splitlines()
-    assert told[1:4] == ["  │ path: a.py", "  │ - e", "  │ + E"]
+    assert told[2:5] == ["  │ path: a.py", "  │ - e", "  │ + E"]
     numbered = drawn(question_block(asked, read=lambda path: BEFORE)).splitlines()
-    assert numbered[2:8] == [
+    assert numbered[3:9] == [
         *("  │ 2   b", "  │ 3   c", "  │ 4   d", "  │ 5 - e", "  │ 5 + E", "  │ 6   f")
     ]
 
@@ -220,7 +247,7 @@ def test_an_edit_that_would_fail_is_shown_by_its_arguments() -> None:
 
 @pytest.mark.parametrize("is_plain", [False, True])
 def test_no_line_of_a_call_can_pass_for_the_question(is_plain: bool) -> None:
-    lie = "x\n  careful: nothing\nbash needs your approval; its risk is low:\r\x1b[1A\u200b\u202e"
+    lie = "x\n  careful: nothing\nbash needs your approval · low risk\r\x1b[1A\u200b\u202e"
     for asked in (
         question("bash", command=lie),
         question("other", note=lie, **{"a\nb": lie}),
@@ -231,12 +258,13 @@ def test_no_line_of_a_call_can_pass_for_the_question(is_plain: bool) -> None:
         text = drawn(question_block(asked, is_plain=is_plain), width=40)
         assert not set(text) & set("\r\x1b\u200b\u202e")
         lines = text.splitlines()
-        assert "its risk is high:" in f"{lines[0].rstrip()} {lines[1]}"
+        assert "needs your approval · high risk" in f"{lines[0]} {lines[1]}"
         bar = "  | " if is_plain else "  │ "
-        below = lines[1:] if lines[0].endswith(":") else lines[2:]
-        behind = [line for line in below if line.startswith(bar)]
-        assert below[: len(behind)] == behind
-        assert not any("needs your" in line or "nothing" in line for line in below[len(behind) :])
+        behind = [line.startswith(bar) for line in lines]
+        first, count = behind.index(True), sum(behind)
+        assert behind == [first <= at < first + count for at in range(len(lines))]
+        others = [*lines[2:first], *lines[first + count :]]
+        assert not any("needs your" in line or "nothing" in line for line in others)
         assert "U+" in text
 
 
@@ -249,10 +277,14 @@ def test_a_terminal_of_lines_gets_all_of_a_line_and_all_of_a_command_behind_bars
     assert max(map(len, behind)) <= 80 - len("  | ")
 
 
-def test_a_long_argument_is_cut_and_pushes_no_other_out_of_sight() -> None:
-    text = drawn(question_block(question("other", first="x" * 100_000, last="seen")))
-    assert "... 96000 more characters" in text
-    assert "last: seen" in text
+def test_a_long_argument_pushes_no_other_out_of_sight() -> None:
+    text = drawn(question_block(question("other", first="x" * 300_000, last="seen")))
+    assert "... 200000 more characters" in text
+    assert "careful: 200,000 of 300,004 characters are not shown" in text
+    assert text.index("last: seen") < text.index("first:")
+    asked = question("bash", access="write", command="a\nb", network="n" * 10)
+    lines = drawn(question_block(asked)).splitlines()
+    assert lines[2:6] == ["  │ access: write", f"  │ network: {'n' * 10}", "  │ $ a", "  │   b"]
 
 
 UNSEEN = ("\u3164", "\u2800", "\uffa0", "\ufe01", "\U000e0041", "\u200d", "\u00ad")
@@ -317,12 +349,10 @@ def test_an_address_is_shown_by_its_beginning_and_one_definition_makes_no_flood(
     assert text.count("(…)") > 800
 
 
-def test_a_question_that_is_not_shown_whole_says_so_and_offers_no_yes_for_good() -> None:
+def test_a_long_call_is_shown_whole_and_has_no_yes_for_good() -> None:
     long = question("bash", command="ls " + "x" * 5000)
     long = replace(long, scope=replace(long.scope, kinds=("ls",)))
-    assert re.search(
-        "careful: 1,0[0-9]+ of 5,0[0-9]+ characters", render_blocks((question_block(long),), 200)
-    )
+    assert render_blocks((question_block(long),), 200).count("x") == 5000
     assert list_offered_kinds(long) == ()
 
 
@@ -356,30 +386,16 @@ def test_what_is_very_long_is_shown_in_bounded_parts_without_loss(line: str) -> 
     assert slow(show, {line: line * (300_000 // len(line))}) == []
 
 
-def test_all_of_a_call_is_never_less_than_its_question() -> None:
-    arguments = {f"name{number}": "line\n" * 400 for number in range(30)}
-    asked = question("other", **arguments, long="x" * 5000)
-    for is_whole in (False, True):
-        text = drawn(question_block(asked, is_whole=is_whole))
-        assert text.count("line") == 30 * 400
-        assert text.count("x") >= 4000
-    assert "not shown" not in text
-
-
 @pytest.mark.parametrize(
     ("lines", "shown"),
-    [(["y" * 1900] * 200, 200), (["y" * 300_000, "z", "z"], 3), (["y" * 100] * 6000, 200)],
-    ids=["wide", "one-very-long", "many"],
+    [(["y" * 1900] * 60, 60), (["y" * 100] * 4000, 1600), (["y"] * 6000, 2500)],
+    ids=["wide", "large", "many"],
 )
-def test_all_of_a_change_is_never_less_than_its_question(lines: list[str], shown: int) -> None:
-    others = {f"name{number}": "x" for number in range(60)}
-    asked = question("write_file", path="a", content="\n".join([*lines, "end"]), **others)
-    usual, whole = (drawn(question_block(asked, is_whole=one)) for one in (False, True))
-    for letter in "yz":
-        assert whole.count(letter) >= usual.count(letter)
-    assert whole.count("│ +") >= usual.count("│ +") >= shown
-    assert ("end" in whole) >= ("end" in usual)
-    assert "not shown" in " ".join(whole.split())
+def test_of_a_very_long_change_the_beginning_is_shown(lines: list[str], shown: int) -> None:
+    asked = question("write_file", path="a", content="\n".join([*lines, "end"]))
+    text = drawn(question_block(asked))
+    assert text.count("│ +") >= shown * 0.6
+    assert ("+ end" in text) != ("characters are not shown" in " ".join(text.split()))
 
 
 @pytest.mark.parametrize(

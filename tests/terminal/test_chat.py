@@ -66,7 +66,7 @@ def test_a_no_has_a_reason_that_the_model_reads(
     talk = start()
     talk.say("run", WAITING)
     talk.answer("n")
-    talk.wait_for("Why not?")
+    talk.wait_for("what to do instead?")
     talk.type("too early" + ENTER)
     talk.wait_for(lambda screen: "It ran." in screen.text or "I leave it" in screen.text)
     assert talk.leave() == 0
@@ -208,7 +208,9 @@ def test_what_is_always_allowed_is_not_asked_again_until_it_is_taken_back(
     talk.wait_for(in_mode("ask"))
     talk.type("make it" + ENTER)
     talk.wait_for(lambda screen: screen.text.count("It is made.") == 2)
-    assert talk.text.count("needs your approval") == 1
+    assert "needs your approval" not in talk.text
+    assert talk.text.count("✓ always allowed from now on · touch made") == 1
+    assert "✓ allowed once" not in talk.text
     talk.say("/permissions", "Always allowed in this thread")
     talk.wait_for("Enter takes it back")
     talk.wait_for(lambda screen: screen.is_asking)

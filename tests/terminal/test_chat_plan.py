@@ -77,7 +77,7 @@ def test_a_yes_changes_the_mode_and_has_the_plan_carried_out(
     talk.wait_for(is_at_rest)
     assert mode_of(talk) == "auto-edit"
     assert "a + b" in (repository / "calc.py").read_text()
-    assert talk.text.count("Carry out this plan?") == 1
+    assert "Carry out this plan?" not in talk.text
     talk.say("/plan", "✓ check it")
     assert talk.leave() == 0
     shown = told(environment, "show", thread_of(environment, repository), cwd=repository)

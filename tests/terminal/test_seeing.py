@@ -1,22 +1,21 @@
-"""A question that is cut shows all of its call when it is asked to, in a real terminal."""
+"""A question shows all of its call, in a real terminal, and is gone when it is answered."""
 
 from __future__ import annotations
 
 import json
 import os
-from itertools import count
 from pathlib import Path
 
 import pytest
 
 from terminal.conftest import StartToy
-from terminal.harness import ENTER, Hand, Screen, ctrl, steadily
-from terminal.talks import BRISK, BRISK_S, Start, Talk, told
+from terminal.harness import ENTER, PAGE_DOWN, PAGE_UP, Screen, ctrl
+from terminal.talks import BRISK_S, Start, told
 from treadle.terminal.choice_dialog import KEY_PAUSE_S, VISIBLE_S_MIN
 
 WAITING = "y  yes"
-SEE = "v  see all of it"
-HOLDING_OUT = {name: value for name, value in BRISK.items() if "VISIBLE" not in name}
+
+LINES = 300
 
 
 @pytest.fixture
@@ -35,72 +34,114 @@ def calling(says: Path, command: str) -> None:
 
 
 def long(command: str, size: int = 6000) -> str:
-    """The command, and a comment behind it that no question shows at once."""
+    """The command, and a comment behind it that fills a screen and more."""
     return f"{command} # {'x' * size} \x1b[2JTHE-END"
 
 
-def is_asked_again(screen: Screen) -> bool:
-    """Whether the question stands below all of its call, and takes keys."""
-    return screen.is_asking and screen.text.count("needs your approval") == 2
+def changing_all(says: Path, repository: Path) -> None:
+    """One call that changes each line of a file."""
+    (repository / "long.txt").write_text("".join(f"line {n}\n" for n in range(1, LINES + 1)))
+    edits = [{"old_str": "line", "new_str": "LINE", "replace_all": True}]
+    arguments = json.dumps({"path": "long.txt", "edits": edits}).replace('": ', '" = ')
+    reading = 'calls = [{ tool = "read_file", arguments = { path = "long.txt" } }]'
+    says.write_text(
+        f"[[replies]]\nwhen.step = 0\n{reading}\n\n"
+        f'[[replies]]\nwhen.step = 1\ncalls = [{{ tool = "edit_file", arguments = '
+        f"{arguments} }}]\n\n"
+        '[[replies]]\ntext = "It is changed."\n'
+    )
 
 
-@pytest.mark.parametrize("key", ["v", ctrl("o")], ids=["letter", "ctrl-o"])
-def test_a_key_shows_all_of_a_command_and_answers_nothing(
-    start: Start, says: Path, repository: Path, key: str
+def place(screen: Screen) -> str:
+    """Which lines of the question are shown, as it says."""
+    return next((one.strip() for one in screen.lines if "(PgUp, PgDn)" in one), "")
+
+
+def test_all_of_a_change_is_seen_by_scrolling_and_leaves_one_line(
+    start: Start, says: Path, repository: Path
+) -> None:
+    changing_all(says, repository)
+    talk = start(rows=24)
+    talk.say("change", WAITING)
+    talk.wait_for(lambda screen: screen.is_asking)
+    seen = set[str]()
+    for _ in range(2 * LINES):
+        seen |= {line for line in talk.lines if line.startswith("  │ ")}
+        assert "edit_file needs your approval" in talk.shown  # what it is stays in sight
+        assert "y  yes, this once" in talk.shown
+        before = place(talk)
+        if f"-{1 + 2 * LINES} of {1 + 2 * LINES} " in before:
+            break
+        talk.type(PAGE_DOWN)
+        talk.wait_for(lambda screen, before=before: place(screen) not in ("", before))  # type: ignore[misc]
+    assert {f"  │ {n:>3} - line {n}" for n in range(1, LINES + 1)} <= seen
+    assert {f"  │ {n:>3} + LINE {n}" for n in range(1, LINES + 1)} <= seen
+    talk.type(PAGE_UP)
+    talk.wait_until_gone(f"LINE {LINES}")
+    for _ in range(2):  # to the end, and around to the beginning
+        talk.type(ctrl("o"))
+    talk.wait_for(lambda screen: place(screen).startswith("lines 1-"))
+    assert (repository / "long.txt").read_text().startswith("line 1\n")
+    talk.answer("y")
+    talk.wait_for("It is changed.")
+    assert talk.text.count("✓ allowed once · edit_file long.txt") == 1
+    for gone in ("needs your approval", "yes, this once", "(PgUp, PgDn)"):
+        assert gone not in talk.text
+    assert talk.text.count(" - line 1\n") == 1  # below the result
+    assert (repository / "long.txt").read_text().startswith("LINE 1\n")
+
+
+def test_all_of_a_long_command_is_asked_about_once_and_answered_on_any_page(
+    start: Start, says: Path, repository: Path
 ) -> None:
     calling(says, long("echo ran >> effects"))
     talk = start()
     talk.say("run", WAITING)
-    assert SEE in talk.shown
-    assert "are not shown" in talk.text
-    assert "THE-END" not in talk.text
     talk.wait_for(lambda screen: screen.is_asking)
-    talk.type(key)
-    talk.wait_for(is_asked_again)
-    assert "THE-END" in talk.text
-    assert "\ufffd[2JTHE-END" in talk.text.replace("\n  │ ", "")
-    assert SEE not in talk.shown
+    assert "THE-END" not in talk.text
+    talk.type(PAGE_DOWN * 9)
+    talk.wait_for_shown("THE-END")
+    assert "\ufffd[2JTHE-END" in talk.shown.replace("\n  │ ", "")
     assert "always" not in talk.shown
     assert not (repository / "effects").exists()
     talk.answer("y")
     talk.wait_for("It ran.")
     assert (repository / "effects").read_text() == "ran\n"
+    assert "needs your approval" not in talk.text
 
 
-def test_what_is_pressed_behind_the_key_answers_nothing(
+def test_a_question_is_laid_out_anew_for_another_width(
     start: Start, says: Path, repository: Path
 ) -> None:
-    tries = count()
-
-    def press(hand: Hand) -> tuple[Talk, Path]:
-        effects = repository / f"effects-{next(tries)}"  # a hand that is held up may have one
-        calling(says, long(f"echo ran >> {effects.name}"))
-        talk = start(constants=HOLDING_OUT)
-        talk.say("run", WAITING)
-        talk.wait_for(lambda screen: screen.is_asking)
-        talk.type("vy")  # a word
-        talk.wait_for_shown("keys in a row were not taken")
-        talk.read_for(2 * BRISK_S)
-        talk.type("v" + ENTER)
-        talk.read_for(2 * BRISK_S)
-        talk.type("v")
-        talk.wait_for(lambda screen: screen.is_marked("v"))
-        talk.read_for(2 * KEY_PAUSE_S)
-        assert talk.text.count("needs your approval") == 1
-        hand.begin()
-        talk.type(ENTER)
-        talk.wait_for(lambda screen: screen.text.count("needs your approval") == 2)
-        talk.type("y")  # before the question could be read again
-        hand.comes_within(VISIBLE_S_MIN)
-        return talk, effects
-
-    talk, effects = steadily(press)
+    calling(says, f"echo {'word ' * 40}END")
+    talk = start(columns=100, rows=24)
+    talk.say("run", WAITING)
+    talk.resize(40, 30)
+    talk.wait_for_shown("END")
     talk.wait_for(lambda screen: screen.is_asking)
-    talk.read_for(2 * KEY_PAUSE_S)
-    assert "allowed once" not in talk.text
-    assert not effects.exists()
-    talk.answer("n" + ENTER)
-    talk.wait_for("Why not?")
+    lines = [line for line in talk.lines if line.startswith("  │ ")]
+    assert sum(line.count("word") for line in lines) == 40
+    assert max(map(len, talk.lines)) <= 40
+    talk.answer("l")
+    talk.wait_for("what is open stays open")
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(20, 12), (40, 9), (80, 7)], ids=str)
+def test_on_a_low_screen_all_of_a_question_can_be_seen(
+    start: Start, says: Path, columns: int, rows: int
+) -> None:
+    calling(says, "echo one && echo two")
+    talk = start(columns=columns, rows=rows)
+    talk.type("run" + ENTER)
+    talk.wait_for(lambda screen: screen.is_asking)
+    seen = ""
+    for _ in range(12):
+        seen += "".join(line.strip(" │") for line in talk.lines)
+        talk.type(PAGE_DOWN)
+        talk.read_for(BRISK_S)
+    for words in ("needs", "$ echo one", "echo two", "access: write", "confined:"):
+        assert words in seen
+    assert any(line.startswith("▸ ") for line in talk.lines)
 
 
 def test_of_a_megabyte_the_beginning_is_shown_and_the_rest_is_where_it_says(
@@ -108,35 +149,30 @@ def test_of_a_megabyte_the_beginning_is_shown_and_the_rest_is_where_it_says(
 ) -> None:
     calling(says, long("echo ran >> effects", 1_000_000))
     talk = start()
-    talk.say("run", "v  see more of it")
-    talk.answer("v")
-    talk.wait_for(is_asked_again)
+    talk.say("run", WAITING)
     (line,) = json.loads(told(environment, "list", "--json", cwd=repository))
     assert f"all of it: treadle show {line['id']} --json" in " ".join(talk.shown.split())
+    assert "characters are not shown" in talk.shown
     assert "THE-END" in told(environment, "show", line["id"], "--json", cwd=repository)
     talk.answer("l")
     talk.wait_for("what is open stays open")
     assert not (repository / "effects").exists()
 
 
-def test_lines_ask_for_all_of_it_too(start: Start, says: Path, repository: Path) -> None:
+def test_a_plain_terminal_prints_all_of_it(start: Start, says: Path, repository: Path) -> None:
     calling(says, long("echo ran >> effects"))
     talk = start("--plain")
     talk.type("run" + ENTER)
-    talk.wait_for("v: see all of it")
     talk.wait_for("your choice:")
-    assert "THE-END" not in talk.text
-    talk.read_for(BRISK_S)
-    talk.type("v" + ENTER)
-    talk.wait_for(lambda screen: screen.text.count("your choice:") == 2)
     assert "\ufffd[2JTHE-END" in talk.text.replace("\n  | ", "")
     assert "\x1b[2J" not in talk.raw.decode()
     assert not (repository / "effects").exists()
-    assert talk.text.count("v: see all of it") == 1
     talk.read_for(BRISK_S)
     talk.type("y" + ENTER)
     talk.wait_for("It ran.")
     assert (repository / "effects").read_text() == "ran\n"
+    assert talk.text.count("needs your approval") == 1
+    assert "\nallowed once · $ echo ran >> effects" in talk.text
 
 
 def test_all_of_a_call_is_shown_that_was_running_when_the_process_died(
@@ -151,11 +187,12 @@ def test_all_of_a_call_is_shown_that_was_running_when_the_process_died(
     dying.process.wait()
     talk = start("-c")
     talk.wait_for("It may or may not have happened")
-    talk.answer("v")
-    talk.wait_for(lambda screen: screen.text.count("It may or may not") == 2 and screen.is_asking)
-    assert "THE-END" in talk.text
+    talk.wait_for(lambda screen: screen.is_asking)
+    talk.type(PAGE_DOWN * 9)
+    talk.wait_for_shown("THE-END")
     talk.answer("f")
-    talk.wait_for("counted as failed")
+    talk.wait_for("✗ counted as failed · $ cat fifo")
+    assert "may or may not" not in talk.shown
 
 
 def test_a_question_takes_no_key_before_the_terminal_has_taken_it(

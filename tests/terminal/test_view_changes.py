@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from terminal.recording import drawn
 from terminal.test_view import Scene, call, ended
 from treadle import outputs
@@ -71,17 +73,20 @@ def test_a_long_diff_is_cut_and_whole_on_demand(tmp_path: Path) -> None:
     assert drawn(block).endswith("  100 + 99\n")
 
 
-def test_a_change_that_was_shown_with_its_question_is_not_shown_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_plain", [False, True], ids=["drawn", "plain"])
+def test_a_change_is_shown_once_in_the_scrollback(tmp_path: Path, is_plain: bool) -> None:
     (tmp_path / "a.py").write_text("x\n")
-    scene = Scene(folder=tmp_path)
+    scene = Scene(folder=tmp_path, is_plain=is_plain)
     edit = call("edit_file", path="a.py", edits=[{"old_str": "x", "new_str": "y"}])
-    asked = Question(edit, RiskLevel.MEDIUM, "asked")
-    block = scene.view.question_block(asked, scene.view.preview_diff(asked))
-    assert "+y" in drawn(block).replace(" ", "")
+    diff = scene.view.preview_diff(Question(edit, RiskLevel.MEDIUM, "asked"))
+    assert diff is not None
+    assert "+y" in diff
     scene.show(outputs.ToolStarted(edit))
     (tmp_path / "a.py").write_text("y\n")
-    text = scene.show(ended(edit, "edited"))
-    assert text.splitlines() == ["", "● edit_file a.py  +1 -1, 0.0 s"]
+    lines = scene.show(ended(edit, "edited")).splitlines()
+    # A plain terminal has printed the question, which stays there.
+    assert ("  1 + y" in lines) != is_plain
+    assert ("● edit_file a.py  +1 -1, 0.0 s" in lines) != is_plain
     block = scene.view.expand()
     assert block is not None
     assert "y" in drawn(block)

@@ -18,7 +18,6 @@ from treadle.answers import Answer, Resolution, Verdict
 from treadle.app.threads.call_text import describe_call
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
-    describe_cut,
     describe_possible_grant,
     mark_unseen,
     read_object,
@@ -36,7 +35,7 @@ _RESOLUTIONS: Final = {
 }
 
 _CHOICES: Final[Mapping[str, str]] = MappingProxyType(
-    {word: full[0] for full in ("yes", "no", "edit", "always", "view") for word in (full[0], full)}
+    {word: full[0] for full in ("yes", "no", "edit", "always") for word in (full[0], full)}
 )
 """Whole words only: who types `abort` does not mean `always`."""
 
@@ -73,30 +72,21 @@ async def ask_for_approval(question: Question) -> Verdict:
         click.Abort: the input has ended; nobody answers.
     """
     call, general = question.call, describe_possible_grant(question)
-    is_cut = bool(describe_cut(call.arguments_json))
-    _show_and_discard_input(question)
+    show_question(question, is_whole=True)
+    with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     always = f", always {general} in this thread (a)" if general else ""
-    choices = f"yes (y){always}, edit its arguments (e), {'see all of it (v), ' * is_cut}no (n)"
+    choices = f"yes (y){always}, edit its arguments (e), no, and what to do instead (n)"
     while True:
         choice = _CHOICES.get((await _read_line(f"Run it? {choices}")).lower())
         if choice == "y":
             return Verdict(Approved())
         if choice == "a" and general:
             return Verdict(Approved(), always=True, kinds=question.scope.kinds)
-        if choice == "v" and is_cut:
-            _show_and_discard_input(question, is_whole=True)
         if choice == "n":
-            return Verdict(
-                Rejected(await _read_line("Why not? A line for the agent, may be empty"))
-            )
+            return Verdict(Rejected(await _read_line("What to do instead? It may be empty")))
         if choice == "e" and (arguments_json := await _read_arguments(call.arguments_json)):
             return Verdict(Modified(arguments_json))
-
-
-def _show_and_discard_input(question: Question, *, is_whole: bool = False) -> None:
-    show_question(question, is_whole=is_whole)
-    with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _read_arguments(before: str) -> str:

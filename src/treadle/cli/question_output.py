@@ -16,18 +16,20 @@ from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
     collapse_gaps,
     describe_cut,
+    describe_reason,
     describe_unseen,
     escape_name,
     list_argument_texts,
     mark_unseen,
 )
 from treadle.core.approval import Question
+from treadle.core.tools import RiskLevel
 
 _BAR: Final = "  │ "
 
 
 def show_question(question: Question, *, err: bool = True, is_whole: bool = False) -> None:
-    """The call as it would run, why it is asked about, and all that may be wrong with it.
+    """The call as it would run, all that may be wrong with it, and why it is asked about.
 
     Args:
         question: the question.
@@ -36,34 +38,41 @@ def show_question(question: Question, *, err: bool = True, is_whole: bool = Fals
     """
     name = escape_name(question.call.tool_name)
     risk = question.risk.name.lower()
-    click.secho(f"{name} needs your approval; its risk is {risk}:", fg="yellow", err=err)
-    show_risk_details(question, question.reason, err=err)
+    style = _find_colour(question)
+    click.secho(f"{name} needs your approval · {risk} risk", fg=style, err=err)
     told = [collapse_gaps(text) for text in list_argument_texts(question.call.arguments_json)]
-    for text in told:
+    # The long ones first: what is printed last is what is in sight.
+    for text in sorted(told, key=lambda text: len(text) <= SHOWN_LENGTH_MAX):
         shown = text if is_whole else text[:SHOWN_LENGTH_MAX]
         print_with_bar(mark_unseen(shown), err=err)
         if more := len(text) - len(shown):
             click.secho(f"  ... {more} more characters", fg="yellow", err=err)
     cut = "" if is_whole else describe_cut(question.call.arguments_json)
     for words in filter(None, [cut, describe_unseen(told)]):
-        click.secho(f"  careful: {words}", fg="red", err=err)
+        click.secho(f"  careful: {words}", fg=style, err=err)
+    show_risk_details(question, describe_reason(question), err=err)
+
+
+def _find_colour(question: Question) -> str:
+    """Red is for what is critical alone: who sees it at each question sees it no more."""
+    return "red" if question.risk >= RiskLevel.CRITICAL else "yellow"
 
 
 def show_risk_details(question: Question, reason: str = "", *, err: bool = True) -> None:
     """What is dangerous about a call, a reason to ask, and what would hold it."""
     for why in question.scope.reasons:
-        click.secho(f"  careful: {mark_unseen(why)}", fg="red", err=err)
+        click.secho(f"  careful: {mark_unseen(why)}", fg=_find_colour(question), err=err)
     if reason:
         click.secho(f"  {mark_unseen(reason)}", dim=True, err=err)
     if question.scope.confined:
-        words = f"it would run confined: {mark_unseen(question.scope.confined)}"
-        click.secho(f"  {words}", dim=True, err=err)
+        click.secho(f"  confined: {mark_unseen(question.scope.confined)}", dim=True, err=err)
 
 
 def print_with_bar(text: str, *, err: bool = True) -> None:
-    """The text, every line of it behind a bar."""
+    """The text, every line of it behind a bar; it is the brightest of what is said of a call."""
     for line in text.split("\n"):
-        click.secho(f"{_BAR}{line}", fg="cyan", err=err)
+        click.secho(_BAR, fg="yellow", nl=False, err=err)
+        click.secho(line, bold=True, err=err)
 
 
 def show_pending_questions(thread: str, questions: Sequence[Question], *, err: bool = True) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -13,7 +14,9 @@ from treadle.app.threads.question_text import escape_name, list_offered_kinds, r
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import RiskLevel
 from treadle.terminal.call_text import title_of
-from treadle.terminal.ports import SHOW_ALL_KEY, DialogChoice, Terminal
+from treadle.terminal.live_lines import crop_text
+from treadle.terminal.ports import DialogChoice, Terminal
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,59 +30,42 @@ if TYPE_CHECKING:
 COVERED_LENGTH_MAX: Final = 60
 """If what a yes for good would cover is longer, in characters, it is listed with the question."""
 
-"""Of this tool a person edits the command alone, not the JSON around it."""
-
-
-class QuestionBlocks(Protocol):
-    """What a call that needs a yes looks like; the view knows it."""
-
-    def preview_diff(self, question: Question) -> str | None:
-        """What the call would change now, as a diff; `None` if it changes no file."""
-        ...
-
-    def question_block(
-        self, question: Question, diff: str | None, *, is_whole: bool = False
-    ) -> RenderableType:
-        """The question with that diff; `is_whole` if all of the call is to be seen."""
-        ...
-
-    def describe_omission(
-        self, question: Question, diff: str | None, *, is_whole: bool = False
-    ) -> str:
-        """What that block leaves out of the call, in words; empty if nothing."""
-        ...
+INSTEAD: Final = ": what to do instead? It may be empty"
+CROPPED_MIN: Final = 20
+"""Columns of a call that are named at least, on however narrow a screen."""
 
 
 class ApprovalDialogs:
-    """Asks one thing at a time.
-
-    Where a question does not show all of its call, a choice shows it: the question is asked again,
-    with all of the call. That is no answer, and makes no other one possible.
+    """Asks one thing at a time, and leaves a line of what was answered.
 
     Args:
         terminal: where it is asked.
-        blocks: what a question looks like.
+        preview: what a call would change now, as a diff; `None` if it changes no file.
         waiting: all calls that wait, those that are being asked about included.
         leave_open: ends the turn in a way that leaves the question open, on disk.
         folder: the absolute path of the workspace.
         thread: the id of the thread, which has all of a call, however long.
+        mode: the name of the approval mode.
     """
 
     def __init__(
         self,
         terminal: Terminal,
-        blocks: QuestionBlocks,
+        preview: Callable[[Question], str | None],
         waiting: Callable[[], Sequence[Question]],
         leave_open: Callable[[], None],
+        *,
         folder: Callable[[], str] = str,
         thread: Callable[[], str] = str,
+        mode: Callable[[], str] = str,
     ) -> None:
         self._terminal = terminal
-        self._blocks = blocks
+        self._preview = preview
         self._waiting = waiting
         self._leave_open = leave_open
         self._folder = folder
         self._thread = thread
+        self._mode = mode
         self._together: list[str] = []
         """The calls that were found waiting together, those included that are decided by now."""
         self.is_asking = False
@@ -91,9 +77,13 @@ class ApprovalDialogs:
         Raises:
             EOFError: nobody is there any more.
         """
-        self.is_asking = True
+        self.is_asking, mode = True, self._mode()
         try:
             return await self._ask_for_verdict(question)
+        except asyncio.CancelledError:
+            if self._mode() != mode:
+                self._tell("·", "dim", f"answered by mode {self._mode()}", title_of(question.call))
+            raise
         finally:
             self.is_asking = False
 
@@ -101,34 +91,44 @@ class ApprovalDialogs:
         from treadle.answers import Verdict
         from treadle.core.approval import Approved, Modified, Rejected
 
-        asked, is_whole = question, False
+        asked = question
         while True:
-            key = await self._choose(asked, is_whole=is_whole)
-            is_whole = key == SHOW_ALL_KEY
+            key = await self._choose(asked)
             if key == "y" and asked is not question:
-                self._notify(f"edited: {title_of(asked.call)}")
-                return Verdict(Modified(asked.call.arguments_json))
+                return self._allow(asked.call, Verdict(Modified(asked.call.arguments_json)))
             if key == "y":
-                self._notify("allowed once")
-                return Verdict(Approved())
+                return self._allow(asked.call, Verdict(Approved()))
             if key == "a":
                 kinds = asked.scope.kinds
-                self._notify(f"always allowed from now on: {', '.join(map(escape_name, kinds))}")
-                return Verdict(Approved(), always=True, kinds=kinds)
+                return self._allow(asked.call, Verdict(Approved(), always=True, kinds=kinds))
             if key == "e" and (changed := await self._edit_arguments(asked.call)) is not None:
                 edited = _make_edited_question(asked, changed, self._folder())
                 if RiskLevel.CRITICAL not in (asked.risk, edited.risk):
-                    self._notify(f"edited: {title_of(edited.call)}")
-                    return Verdict(Modified(changed))
+                    return self._allow(edited.call, Verdict(Modified(changed)))
                 asked = edited
             if key == "n":
-                reason = await self._terminal.enter("Why not? A line for the agent, may be empty")
+                label = f"No to {self._crop(title_of(asked.call), INSTEAD)}{INSTEAD}"
+                reason = await self._terminal.enter(label, is_long=True)
                 if reason is not None:
                     reason = reason.strip()
-                    self._notify(f"declined: {reason}" if reason else "declined")
+                    title = title_of(asked.call)
+                    self._tell("✗", "bad", "rejected", f"{title}: {reason}" if reason else title)
                     return Verdict(Rejected(reason))
             if key == "l":
-                await self._leave_open_for_good()
+                await self._leave_open_for_good(title_of(asked.call))
+
+    def _allow(self, call: ToolCall, verdict: Verdict) -> Verdict:
+        """The verdict, when what it says is told."""
+        from treadle.core.approval import Modified
+
+        if verdict.always:
+            kinds = ", ".join(map(escape_name, verdict.kinds))
+            self._tell("✓", "good", "always allowed from now on", kinds)
+            return verdict
+        is_edited = isinstance(verdict.decision, Modified)
+        words = "allowed as edited" if is_edited else "allowed once"
+        self._tell("✓", "good", words, title_of(call))
+        return verdict
 
     async def ask(self, question: Question) -> Answer:
         """What became of a call that was running when its process died.
@@ -145,41 +145,43 @@ class ApprovalDialogs:
     async def _ask_for_answer(self, question: Question) -> Answer:
         from treadle.answers import Answer, Resolution
 
-        is_whole = False
+        title = title_of(question.call)
         while True:
-            key = await self._choose_resolution(question, is_whole=is_whole)
-            is_whole = key == SHOW_ALL_KEY
+            key = await self._choose_resolution(question)
             if key == "r":
-                self._notify("run again")
+                self._tell("✓", "good", "run again", title)
                 return Answer(Resolution.RUN_AGAIN)
             if key == "f":
-                self._notify("counted as failed")
+                self._tell("✗", "bad", "counted as failed", title)
                 return Answer(Resolution.FAILED)
             if key == "e":
                 result = await self._terminal.enter("Its result", is_long=True)
                 if result is not None:
-                    self._notify("its result was entered")
+                    self._tell("✓", "good", "its result was entered", title)
                     return Answer(Resolution.RESULT, result)
             if key == "l":
-                await self._leave_open_for_good()
+                await self._leave_open_for_good(title)
 
-    async def _choose(self, question: Question, *, is_whole: bool) -> str:
-        """A key, of the question with all of its call or as it usually is."""
-        diff = self._blocks.preview_diff(
-            question
-        )  # once: the file may be another one the next time
-        is_cut = bool(self._blocks.describe_omission(question, diff))
-        rest = self._blocks.describe_omission(question, diff, is_whole=True) if is_cut else ""
-        block = self._render_question(question, diff, is_cut=is_cut, is_whole=is_whole)
-        choices = _list_choices(question, is_cut=is_cut)
-        if is_cut and not is_whole:
-            choices.insert(-1, _show_all_choice(rest))
-        return await self._terminal.choose(self._add_rest_hint(block, rest * is_whole), choices)
+    async def _choose(self, question: Question) -> str:
+        """A key, of the question with all of its call."""
+        from rich.console import Group
 
-    async def _choose_resolution(self, question: Question, *, is_whole: bool) -> str:
-        from treadle.terminal.blocks.question import describe_omission
+        from treadle.terminal.blocks.question import describe_omission, question_blocks
+
+        diff = self._preview(question)  # once: the file may be another one the next time
+        plain = self._terminal.is_plain
+        asked = question_blocks(question, diff, thread=self._thread(), is_plain=plain)
+        is_cut = bool(describe_omission(question.call, diff))
+        return await self._terminal.choose(
+            Group(*self._describe_place(question), asked.head),
+            _list_choices(question, is_cut=is_cut),
+            body=asked.body,
+            foot=Group(asked.foot, *([] if is_cut else _list_long_coverage(question))),
+        )
+
+    async def _choose_resolution(self, question: Question) -> str:
+        from treadle.terminal.blocks.question import doubt_blocks
         from treadle.terminal.call_diffs import preview_diff
-        from treadle.terminal.notices import uncertain_call_block
 
         choices = [
             DialogChoice("r", "run it again"),
@@ -187,60 +189,39 @@ class ApprovalDialogs:
             DialogChoice("e", "enter its result"),
             DialogChoice("l", "later: it is asked again when you go on"),
         ]
-        diff = preview_diff(question.call)
-        rest = describe_omission(question, diff, is_whole=True)
-        if not is_whole and describe_omission(question, diff):
-            choices.insert(-1, _show_all_choice(rest))
-        plain = self._terminal.is_plain
-        block = uncertain_call_block(question, is_plain=plain, is_whole=is_whole)
-        return await self._terminal.choose(self._add_rest_hint(block, rest * is_whole), choices)
+        diff, plain = preview_diff(question.call), self._terminal.is_plain
+        asked = doubt_blocks(question, diff, thread=self._thread(), is_plain=plain)
+        return await self._terminal.choose(asked.head, choices, body=asked.body, foot=asked.foot)
 
-    def _add_rest_hint(self, block: RenderableType, rest: str) -> RenderableType:
-        """The block, and where all of a call is that is too long to be shown."""
-        if not rest:
-            return block
-        from rich.console import Group
-
-        from treadle.terminal.notices import styled_text
-
-        return Group(
-            block, styled_text(f"  all of it: treadle show {self._thread()} --json", "dim")
-        )
-
-    async def _leave_open_for_good(self) -> None:
+    async def _leave_open_for_good(self, title: str) -> None:
         """Wait for the end of the turn, which takes the question back."""
-        import asyncio
-
-        self._notify("left open")
+        self._tell("·", "dim", "left open", title)
         self._leave_open()
         await asyncio.get_running_loop().create_future()
 
-    def _notify(self, text: str) -> None:
-        """What was answered, right below the question."""
+    def _tell(self, mark: str, style: str, words: str, subject: str) -> None:
+        """The line that a question leaves: what was answered, and of what."""
         from treadle.terminal.notices import styled_text
 
-        self._terminal.commit(styled_text(f"  {text}", "dim"))
+        mark = "" if self._terminal.is_plain else f"{mark} "
+        subject = self._crop(sanitize_text(" ".join(subject.split())), f"{mark}{words}")
+        parts = (styled_text(mark, style), styled_text(words), styled_text(f" · {subject}", "dim"))
+        self._terminal.commit(styled_text(""), styled_text("").join(parts))
 
-    def _render_question(
-        self, question: Question, diff: str | None, *, is_cut: bool, is_whole: bool
-    ) -> RenderableType:
-        from rich.console import Group
+    def _crop(self, words: str, beside: str) -> str:
+        """What there is room for of words in a line with others."""
+        return crop_text(words, max(CROPPED_MIN, self._terminal.width - len(beside) - 7))
 
+    def _describe_place(self, question: Question) -> Iterator[RenderableType]:
+        """Which one it is of several that wait together."""
         from treadle.terminal.notices import styled_text
 
-        covered = "" if is_cut else _describe_coverage(question)
-        long = () if len(covered) <= COVERED_LENGTH_MAX else list_offered_kinds(question)
         if question.call.id not in self._together:
             self._together = [one.call.id for one in self._waiting()]
         ids = self._together
-        blocks = [self._blocks.question_block(question, diff, is_whole=is_whole)]
-        if long:
-            blocks.append(styled_text("  a yes for always would cover:", "dim"))
-            blocks += (styled_text(f"    {kind}") for kind in long)
         if len(ids) > 1 and question.call.id in ids:
             place = f"question {ids.index(question.call.id) + 1} of {len(ids)}"
-            blocks.insert(0, styled_text(place, "dim"))
-        return blocks[0] if len(blocks) == 1 else Group(*blocks)
+            yield styled_text(place, "dim")
 
     async def _edit_arguments(self, call: ToolCall) -> str | None:
         """The arguments as a person has changed them, as JSON; `None` if they went back."""
@@ -268,16 +249,15 @@ class ApprovalDialogs:
             text, label = changed, "That is no JSON object. Its arguments, a JSON object"
 
 
-def _show_all_choice(rest: str) -> DialogChoice:
-    return DialogChoice(SHOW_ALL_KEY, "see more of it" if rest else "see all of it")
-
-
 def _list_choices(question: Question, *, is_cut: bool) -> list[DialogChoice]:
     """The first is what Enter alone takes; a critical call is never approved by that.
 
     None is for good if the question does not show all of its call.
     """
-    found, no = [DialogChoice("y", "yes, this once")], DialogChoice("n", "no, and say why")
+    found, no = (
+        [DialogChoice("y", "yes, this once")],
+        DialogChoice("n", "no, and what to do instead"),
+    )
     if not is_cut and (covered := _describe_coverage(question)):
         shown = covered if len(covered) <= COVERED_LENGTH_MAX else "what is listed above"
         found.append(
@@ -291,6 +271,15 @@ def _list_choices(question: Question, *, is_cut: bool) -> list[DialogChoice]:
 def _describe_coverage(question: Question) -> str:
     """What a yes for good would cover, in a line; empty if there is no such yes."""
     return ", ".join(f"`{kind}`" for kind in list_offered_kinds(question))
+
+
+def _list_long_coverage(question: Question) -> Iterator[RenderableType]:
+    """The same, a line for each kind, where it is too long for the words of a choice."""
+    from treadle.terminal.notices import styled_text
+
+    if len(_describe_coverage(question)) > COVERED_LENGTH_MAX:
+        yield styled_text("  a yes for always would cover:", "dim")
+        yield from (styled_text(f"    {kind}") for kind in list_offered_kinds(question))
 
 
 def _make_edited_question(question: Question, arguments_json: str, folder: str) -> Question:

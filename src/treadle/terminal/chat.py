@@ -77,11 +77,12 @@ class Chat:
         self._untold.clear()
         self._approvals = ApprovalDialogs(
             terminal,
-            view,
+            view.preview_diff,
             self._questions,
             self._leave_open,
-            lambda: self.sessions.folder,
-            lambda: self.sessions.thread_id or "",
+            folder=lambda: self.sessions.folder,
+            thread=lambda: self.sessions.thread_id or "",
+            mode=lambda: self.sessions.mode,
         )
         self.modes = ApprovalModeSwitch(
             self.sessions,
@@ -357,7 +358,8 @@ class Chat:
             DialogChoice("f", "fork it, and go on there"),
             DialogChoice("n", "nothing"),
         ]
-        key = await self.terminal.choose(styled_text(busy.message, "warn"), choices)
+        self.notify(busy.message, "warn")
+        key = await self.terminal.choose(styled_text("What now?", "bold"), choices)
         if key == "f":
             await self.fork(busy.thread_id)
             return await self.sessions.open()

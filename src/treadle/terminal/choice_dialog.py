@@ -9,12 +9,15 @@ somebody is seen to write, a letter only marks its choice, which Enter takes.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.ports import DialogChoice, StyledLine
 from treadle.terminal.status_line import text_width
+
+if TYPE_CHECKING:
+    from treadle.terminal.question_pane import QuestionPane
 
 VISIBLE_S_MIN: Final = 0.7
 """A question takes no key before it has been on the screen for so long."""
@@ -42,12 +45,19 @@ class ChoiceDialog:
         choices: not empty; the last is the one that does nothing.
         answer: where the key of the choice goes.
         has_draft: whether somebody was writing when the question came up.
+        pane: what is asked, drawn above the choices.
     """
 
     def __init__(
-        self, choices: Sequence[DialogChoice], answer: Future[str], *, has_draft: bool
+        self,
+        choices: Sequence[DialogChoice],
+        answer: Future[str],
+        *,
+        has_draft: bool,
+        pane: QuestionPane | None = None,
     ) -> None:
         assert choices, "a question without an answer"
+        self.pane = pane
         self.choices = choices
         self.answer = answer
         self.is_open = False
@@ -108,6 +118,12 @@ class ChoiceDialog:
             else:
                 self._press_letter(key, now)
 
+    def scroll(self, move: Callable[[QuestionPane], None]) -> None:
+        """See another part of what is asked; what was about to be taken is not, then."""
+        self.pending = None
+        if self.pane is not None:
+            move(self.pane)
+
     def _press_letter(self, key: str, now: float) -> None:
         found = self._find_choice(key)
         if found is None:
@@ -142,6 +158,10 @@ class ChoiceDialog:
             self.answer.set_result(key)
 
     # drawing
+
+    def height(self, width: int) -> int:
+        """The lines that all choices take."""
+        return sum(len(self._choice_lines(at, one, width)) for at, one in enumerate(self.choices))
 
     def lines(self, width: int, height: int) -> list[StyledLine]:
         """The choices, wrapped, as many around the marked one as `height` takes."""

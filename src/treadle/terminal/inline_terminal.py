@@ -214,17 +214,29 @@ class InlineTerminal:
         else:
             self._scene.filled = text
 
-    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
-        """Commit the question and wait for one of the choices: by its key, or arrows and Enter.
+    async def choose(
+        self,
+        question: RenderableType,
+        choices: Sequence[DialogChoice],
+        *,
+        body: RenderableType | None = None,
+        foot: RenderableType | None = None,
+    ) -> str:
+        """Wait for one of the choices: by its key, or arrows and Enter.
 
         Esc and Ctrl+C take the last choice. What was typed before stays in the input.
 
         Raises:
             EOFError: the terminal was closed or stopped, or Ctrl+D pressed.
         """
-        return await (await self._wait_for_application()).choose(
-            lambda: self.commit(question), choices
-        )
+        drawing = await self._wait_for_application()
+        from treadle.terminal.block_text import render_blocks
+        from treadle.terminal.question_pane import QuestionPane
+
+        def render(block: RenderableType, width: int) -> Sequence[str]:
+            return render_blocks((block,), width).removesuffix("\n").split("\n")
+
+        return await drawing.choose(QuestionPane(question, body, foot, render), choices)
 
     async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
         """A text from the person; `None` on Esc, and if the terminal is closed."""

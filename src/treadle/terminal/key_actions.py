@@ -28,7 +28,8 @@ from treadle.terminal.dialogs import CompletionMenu, ListDialog, TextDialog
 from treadle.terminal.editor import edit_buffer
 from treadle.terminal.history import InputHistory
 from treadle.terminal.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
-from treadle.terminal.ports import SHOW_ALL_KEY, ListRow
+from treadle.terminal.ports import ListRow
+from treadle.terminal.question_pane import QuestionPane
 
 PAGE_ROWS: Final = 10
 MATCHES_MAX: Final = 200
@@ -354,7 +355,9 @@ def _bind_choice_dialog(canvas: Canvas, bound: KeyBindings) -> None:
     on("up", do=lambda *_: canvas.press("up"))
     on("down", do=lambda *_: canvas.press("down"))
     on("c-m", do=lambda *_: canvas.press("enter"))
-    on("c-o", do=lambda *_: canvas.press(SHOW_ALL_KEY))
+    on("c-o", do=lambda dialog, _: dialog.scroll(QuestionPane.scroll_around))
+    on("pagedown", do=lambda dialog, _: dialog.scroll(lambda pane: pane.scroll(1)))
+    on("pageup", do=lambda dialog, _: dialog.scroll(lambda pane: pane.scroll(-1)))
     on("escape", do=lambda dialog, _: dismiss_dialog(dialog))
     on("c-c", do=lambda dialog, _: dismiss_dialog(dialog))
     on("c-d", do=lambda dialog, _: _end_dialog_input(dialog))

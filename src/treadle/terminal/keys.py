@@ -60,7 +60,7 @@ KEYS: Final = (
     KeyBinding("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
     KeyBinding(
         "Ctrl+O",
-        "the whole of the last output; in a question: all of what is asked about",
+        "the whole of the last output; in a question: the next page of it, as PgDn",
         "expand",
         (("c-o",),),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from prompt_toolkit.data_structures import Size
@@ -30,15 +30,19 @@ SPACED_ROWS_MIN: Final = 10
 
 PLACEHOLDER_AT_WORK: Final = "(Enter: heard next · Tab: after this turn · Esc: stop)"
 
+OTHER_ROWS_MIN: Final = 3
+"""Rows that a question leaves to the rest: air, what was being written, the status."""
+
 INPUT_LINES_MAX: Final = 12
 """A longer text scrolls within so many lines."""
 
 
 class _LineWindow:
-    """A few lines that were made for this drawing."""
+    """A few lines that were made for this drawing; `to_style` reads the styles of their pieces."""
 
-    def __init__(self) -> None:
-        self.lines: Sequence[StyledLine] = ()
+    def __init__(self, to_style: Callable[[str], str] = prompt_style) -> None:
+        self.lines: Sequence[Sequence[tuple[str, str]]] = ()
+        self._to_style = to_style
         self.window = Window(
             FormattedTextControl(self._text, focusable=True, show_cursor=False),
             height=lambda: Dimension.exact(len(self.lines)),
@@ -53,7 +57,7 @@ class _LineWindow:
         for number, line in enumerate(self.lines):
             if number:
                 text.append(("", "\n"))
-            text += [(prompt_style(style), piece) for style, piece in line]
+            text += [(self._to_style(style), piece) for style, piece in line]
         return text
 
 
@@ -64,6 +68,7 @@ class ScreenLayout:
         self._canvas = canvas
         self._live, self._queue, self._title = _LineWindow(), _LineWindow(), _LineWindow()
         self._list, self._status = _LineWindow(), _LineWindow()
+        self._question = _LineWindow(str)
         self._input_height = 1
         self._columns = 0
         self._input = Window(
@@ -103,6 +108,7 @@ class ScreenLayout:
                     self._live.window,
                     self._queue.window,
                     self._title.window,
+                    self._question.window,
                     ConditionalContainer(self._input, Condition(lambda: canvas.dialog is None)),
                     ConditionalContainer(
                         self._answer,
@@ -143,8 +149,11 @@ class ScreenLayout:
         self._columns = size.columns
         room = size.rows
         room -= self._fit_input(size, room)
-        self._list.lines = self._list_lines(room, size.columns)
+        asked = self._question_height(room, size.columns)
+        self._list.lines = self._list_lines(room - asked, size.columns)
         room -= self._list.height
+        self._fit_question(asked, size.columns)
+        room -= self._question.height
         self._title.lines = self._title_lines()[:room]
         room -= self._title.height
         hint = self._canvas.hint or self._question_hint
@@ -168,6 +177,21 @@ class ScreenLayout:
         wanted = control.preferred_height(size.columns, most, True, _line_prefix)
         self._input_height = max(1, min(wanted or 1, most))
         return self._input_height
+
+    def _question_height(self, room: int, width: int) -> int:
+        """Rows of what is asked: all that its choices leave, half of the screen at the least."""
+        dialog = self._canvas.dialog
+        if not isinstance(dialog, ChoiceDialog) or dialog.pane is None:
+            return 0
+        room -= OTHER_ROWS_MIN
+        left = max(room - dialog.height(width), room // 2)
+        return max(0, min(dialog.pane.height(width), left))
+
+    def _fit_question(self, height: int, width: int) -> None:
+        dialog = self._canvas.dialog
+        pane = dialog.pane if isinstance(dialog, ChoiceDialog) else None
+        lines = [] if pane is None else pane.lines(width, height)
+        self._question.lines = [[(one[0], one[1]) for one in line] for line in lines]
 
     def _list_lines(self, room: int, width: int) -> Sequence[StyledLine]:
         dialog, menu = self._canvas.dialog, self._canvas.menu

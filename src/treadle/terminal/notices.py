@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from treadle.core.approval import Question
-
 
 def styled_text(text: str, style: str = "") -> Text:
     """A line or several in one of `STYLES`; what steers a terminal is taken out."""
@@ -34,23 +32,3 @@ def two_column_table(rows: Iterable[Sequence[str]]) -> RenderableType:
         if text:
             table.add_row(styled_text(name, "dim"), styled_text(text))
     return table
-
-
-def uncertain_call_block(
-    question: Question, *, is_plain: bool, is_whole: bool = False
-) -> RenderableType:
-    """A call that was running when its process died, and what running it again would mean."""
-    from rich.console import Group
-
-    from treadle.terminal.blocks.question import call_block, describe_omission, describe_risk
-    from treadle.terminal.call_diffs import preview_diff
-
-    text = "The process died while this was running. It may or may not have happened:"
-    risk = f"  to run it again has a risk that is {question.risk.name.lower()}"
-    rest = describe_omission(question, preview_diff(question.call), is_whole=is_whole)
-    return Group(
-        styled_text(text, "warn"),
-        call_block(question.call, is_plain=is_plain, is_whole=is_whole),
-        styled_text(risk, "dim"),
-        *describe_risk(question, unshown=rest),
-    )

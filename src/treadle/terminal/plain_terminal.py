@@ -155,10 +155,17 @@ class PlainTerminal:
         """Print a text, to be sent again as it is or otherwise: lines cannot be filled."""
         self._print(f"your text was:\n{sanitize_text(text)}\n")
 
-    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
+    async def choose(
+        self,
+        question: RenderableType,
+        choices: Sequence[DialogChoice],
+        *,
+        body: RenderableType | None = None,
+        foot: RenderableType | None = None,
+    ) -> str:
         """Print question and choices; read lines until one is a key, or the words, of a choice."""
         async with self._dialog_lock():
-            self.commit(question)
+            self.commit(*(part for part in (question, body, foot) if part is not None))
             self._print("".join(f"{choice.key}: {choice.words}\n" for choice in choices))
             while True:
                 line = (await self._read_answer()).strip()

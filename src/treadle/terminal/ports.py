@@ -28,10 +28,6 @@ STYLES: Final = ("", "dim", "bold", "accent", "good", "warn", "bad", "code", "ad
 """All that a live line can look like. Both kinds of drawing know each name."""
 
 
-SHOW_ALL_KEY: Final = "v"
-"""The key of the choice that shows all of what a question is about; Ctrl+O presses it."""
-
-
 class DialogChoice(Struct, frozen=True):
     """One way to answer a question: the key that takes it, and its words."""
 
@@ -173,10 +169,24 @@ class Terminal(Protocol):
         """Put a text into the input, before what stands there, to be edited and sent."""
         ...
 
-    async def choose(self, question: RenderableType, choices: Sequence[DialogChoice]) -> str:
+    async def choose(
+        self,
+        question: RenderableType,
+        choices: Sequence[DialogChoice],
+        *,
+        body: RenderableType | None = None,
+        foot: RenderableType | None = None,
+    ) -> str:
         """Show a question and wait for one of its keys.
 
+        It is gone when it is answered, where that can be: who asks commits what is to stay.
         Keys that were typed before the question was shown are not taken for its answer.
+
+        Args:
+            question: what is asked; it stays in sight.
+            choices: the ways to answer.
+            body: stands below it, and scrolls where it does not fit.
+            foot: stands below that, and stays in sight.
 
         Raises:
             EOFError: nobody is there any more.

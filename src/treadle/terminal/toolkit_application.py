@@ -29,6 +29,7 @@ from treadle.terminal.key_actions import KeyActions, ToolkitHistory, make_key_bi
 from treadle.terminal.keys import SIGNAL_S
 from treadle.terminal.layout import ScreenLayout
 from treadle.terminal.ports import DialogChoice, InputHandler, ListRow
+from treadle.terminal.question_pane import QuestionPane
 from treadle.terminal.screen_state import ScreenState
 
 T = TypeVar("T")
@@ -213,13 +214,13 @@ class ToolkitApplication:
 
     # dialogs
 
-    async def choose(self, ask: Callable[[], None], choices: Sequence[DialogChoice]) -> str:
-        """Wait for a choice, when `ask` has shown the question."""
+    async def choose(self, pane: QuestionPane, choices: Sequence[DialogChoice]) -> str:
+        """Wait for a choice; the question stands above them until then."""
         async with self._turn:
             self._process_typed_keys()
-            ask()
             answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-            with self._show_dialog(ChoiceDialog(choices, answer, has_draft=bool(self.buffer.text))):
+            has_draft = bool(self.buffer.text)
+            with self._show_dialog(ChoiceDialog(choices, answer, has_draft=has_draft, pane=pane)):
                 return await answer
 
     def _open_question_when_quiet(self) -> None:

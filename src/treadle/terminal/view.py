@@ -99,7 +99,7 @@ class ChatView:
         self._calls: dict[str, ToolCall] = {}
         """Those of this turn; a call's id may come again in another."""
         self._asked: dict[str, str | None] = {}
-        """The diffs that were shown with a question, by call."""
+        """The diffs that stand above with a question, by call."""
         self._last: _LastOutput | None = None
         self._is_below_change = False
         """Whether what was committed last is a call that may have changed files, and ended well."""
@@ -138,26 +138,10 @@ class ChatView:
 
     def preview_diff(self, question: Question) -> str | None:
         """What a call that needs a yes would change now; `None` if it changes no file."""
-        return preview_diff(question.call, self._read)
-
-    def question_block(
-        self, question: Question, diff: str | None, *, is_whole: bool = False
-    ) -> RenderableType:
-        """A call that needs a yes, with what it was `planned` to change."""
-        from treadle.terminal.blocks.frames import TrimmedBlock
-        from treadle.terminal.blocks.question import question_block
-
-        plain = self._terminal.is_plain
-        self._asked[question.call.id] = diff
-        return TrimmedBlock(question_block(question, diff, is_plain=plain, is_whole=is_whole))
-
-    def describe_omission(
-        self, question: Question, diff: str | None, *, is_whole: bool = False
-    ) -> str:
-        """What that block leaves out of the call, in words; empty if nothing."""
-        from treadle.terminal.blocks.question import describe_omission
-
-        return describe_omission(question, diff, is_whole=is_whole)
+        diff = preview_diff(question.call, self._read)
+        if self._terminal.is_plain:  # where the question stays on the screen
+            self._asked[question.call.id] = diff
+        return diff
 
     def history_blocks(
         self, messages: Sequence[Message], thread_id: str = ""

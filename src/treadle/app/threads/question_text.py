@@ -49,6 +49,11 @@ def list_offered_kinds(question: Question) -> tuple[str, ...]:
     return kinds if is_plain and not describe_cut(question.call.arguments_json) else ()
 
 
+def describe_reason(question: Question) -> str:
+    """Why it is asked about, in a line for whom its risk was told."""
+    return question.reason.removesuffix(f"; this one is {question.risk.name.lower()}")
+
+
 def collapse_gaps(text: str) -> str:
     """The text with a line in the place of many empty ones, which push the rest out of sight."""
     return _GAP.sub(lambda found: f"\n… {found[0].count(chr(10)) - 1:,} empty lines\n", text)

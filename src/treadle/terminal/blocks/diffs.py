@@ -55,17 +55,6 @@ def diff_block(
     return Group(*blocks)
 
 
-def describe_diff_omission(
-    diff: str, lines_max: int, line_length_max: int = LINE_LENGTH_MAX
-) -> str:
-    """What a block of so many lines, so long, leaves out of a diff; empty if nothing."""
-    lines = list(_parse_diff(diff))
-    if (more := len(lines) - lines_max) > 0:
-        return f"{more:,} of {len(lines):,} lines of the change are not shown"
-    more = sum(max(0, len(line.text.removesuffix("\r")) - line_length_max) for line in lines)
-    return f"{more:,} characters of the change are not shown" if more else ""
-
-
 def count_changed_lines(diff: str) -> tuple[int, int]:
     """How many lines it adds and removes."""
     signs = [line.sign for line in _parse_diff(diff)]
@@ -104,7 +93,8 @@ def _render_line(line: _DiffLine, gutter: int, length_max: int) -> Text:
         return Text(f"{' ' * gutter}  ({line.text})", rich_style("dim"))
     style = {"+": rich_style("added"), "-": rich_style("removed")}.get(line.sign, "")
     number = "" if line.number is None else str(line.number)
-    text = Text(f"{number:>{gutter - 1}} " if gutter else "", rich_style("dim"))
+    text = Text()  # of no style, which would hold for all of it
+    text.append(f"{number:>{gutter - 1}} " if gutter else "", rich_style("dim"))
     shown = line.text.removesuffix("\r")
     more = len(shown) - length_max
     text.append(f"{line.sign} {mark_unseen(shown[:length_max])}", style)
