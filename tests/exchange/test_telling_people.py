@@ -30,6 +30,7 @@ from treadle.exchange.fenced_code import make_code_block, split_fenced_code
 from treadle.exchange.html_page import POLICY, to_html
 from treadle.exchange.journal_files import join_journals, make_journal_part, split_journals
 from treadle.exchange.markdown import quote_markdown, sanitize_markdown, to_markdown
+from treadle.exchange.markdown_html import render_markdown
 from treadle.exchange.readable_thread import ReadableNote, ReadableThread, make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
 from treadle.thread.codec import Entry
@@ -105,7 +106,7 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
 class Strict(HTMLParser):
     """Reads a page and refuses what does not fit together."""
 
-    VOID: Final = frozenset({"meta"})
+    VOID: Final = frozenset({"meta", "br", "hr"})
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=False)
@@ -159,10 +160,12 @@ TAGS: Final = {
     *("html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "bdi", "table", "tr"),
     *("th", "td", "nav", "ol", "li", "a", "main", "section", "time", "article", "div", "details"),
     *("summary", "b", "pre", "p"),
+    *("ul", "h3", "h4", "h5", "h6", "strong", "em", "s", "code", "blockquote", "thead", "tbody"),
+    *("br", "hr"),
 }
 ATTRIBUTES: Final = {
     *("lang", "charset", "http-equiv", "content", "name", "scope", "href", "id", "class", "dir"),
-    "aria-label",
+    *("aria-label", "rel", "start", "style"),
 }
 
 
@@ -174,7 +177,8 @@ def read(page: str) -> Strict:
     assert parser.tags <= TAGS
     assert parser.attributes <= ATTRIBUTES
     assert len(parser.ids) == len(set(parser.ids))
-    assert {link.removeprefix("#") for link in parser.links} <= set(parser.ids)
+    inner = {link for link in parser.links if not link.startswith(("https://", "mailto:"))}
+    assert {link.removeprefix("#") for link in inner} <= set(parser.ids)
     return parser
 
 
@@ -190,6 +194,58 @@ def test_no_text_gets_out_of_its_place_on_a_page(text: str) -> None:
     assert shown.count(wanted) >= 4
     assert escape(wanted, quote=True) in page
     page.encode()
+
+
+ANSWER: Final = """\
+# What is new
+
+- a **bold** word, `code` and [a page](https://example.org/?q="><script>)
+- [bad](javascript:alert(1)) [file](file:///etc/passwd) ![p](https://example.org/p.png)
+
+| a | b |
+|---|--:|
+| 1 | <b onclick="x()">2</b> |
+
+```py
+if a < b: pass
+```
+"""
+
+
+def test_markdown_of_an_answer_is_laid_out_and_tags_in_it_are_text() -> None:
+    page = to_html(conversation(ANSWER), describe_usage)
+    parser = read(page)
+    for piece in (
+        "<h3>What is new</h3>",
+        "<strong>bold</strong>",
+        '<td style="text-align:right">&lt;b onclick=&quot;x()&quot;&gt;2&lt;/b&gt;</td>',
+        '<pre><code class="language-py">if a &lt; b: pass\n</code></pre>',
+        ">[picture: p]</a>",
+        "[bad](javascript:alert(1)) [file](file:///etc/passwd)",
+    ):
+        assert piece in page, piece
+    outer = {link for link in parser.links if not link.startswith("#")}
+    assert outer == {"https://example.org/?q=%22%3E%3Cscript%3E", "https://example.org/p.png"}
+    assert "img" not in parser.tags
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 30_000, "*a " * 30_000, "> " * 17 + "deep", "- " * 17 + "deep"]
+)
+def test_what_no_reader_of_markdown_should_take_stays_as_it_was_written(text: str) -> None:
+    assert render_markdown(text) is None
+    assert f'<div class="text" dir="auto">{escape(text.strip())}' in to_html(
+        conversation(text), describe_usage
+    )
+
+
+MARKS: Final = ("*", "_", "`", "~", "[", "](", ")", "!", "|", "\n", "> ", "- ", "1. ", "<", "&#0;")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from((*MARKS, *HOSTILE, "a", " ")), max_size=40).map("".join))
+def test_no_markdown_breaks_a_page(text: str) -> None:
+    read(to_html(conversation(text or "."), describe_usage))
 
 
 @settings(max_examples=60, deadline=None)

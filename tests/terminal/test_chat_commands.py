@@ -47,10 +47,18 @@ def test_commands_of_the_command_line_run_and_the_chat_goes_on(
     talk.say("/export out.md", "bytes in out.md")
     talk.wait_for(is_at_rest)
     assert "It adds now." in (repository / "out.md").read_text()
-    for count in (1, 2):  # it never writes over another
-        talk.type("/export" + ENTER)
-        talk.wait_for(lambda _: len([*repository.glob("treadle-*.md")]) == count)  # noqa: B023
+    home = Path(environment["HOME"])
+    home.mkdir(exist_ok=True)
+    for count in (1, 2):  # outside of the repository, and it never writes over another
+        talk.say("/export", "write the thread to")
+        talk.type(ENTER)
+        talk.wait_for(lambda _: len([*home.glob("treadle-*.md")]) == count)  # noqa: B023
         talk.wait_for(is_at_rest)
+    talk.say("/export", "write the thread to")
+    talk.type(ESC)
+    talk.wait_for(is_at_rest)
+    assert len([*home.glob("treadle-*.md")]) == 2
+    assert list(repository.glob("treadle-*")) == []
     hook, outside = repository / ".git/hooks/pre-commit", repository.parent / "outside"
     hook.write_text(f"#!/bin/sh\necho ran > hooked\necho ran > {outside}\ntrue\n")
     hook.chmod(0o755)

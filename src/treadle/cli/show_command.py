@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -10,12 +9,13 @@ import click
 from treadle.app.threads.times import TimeTextError
 from treadle.cli.json_output import print_json
 from treadle.cli.notices import print_notice
+from treadle.cli.pager import paged
 from treadle.cli.thread_filters import convert_to_bad_parameter
+from treadle.cli.view_output import show_view
 from treadle.errors import UsageError
-from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
-    from treadle.app.threads.thread_view import ThreadView, ViewRequest
+    from treadle.app.threads.thread_view import ViewRequest
 
 
 @click.command("show")
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--output", "call", metavar="CALL", help="The whole output of one call, by its id.")
 @click.option("--team", "wants_team", is_flag=True, help="As the server has it; also others' ones.")
 @click.option("--json", "as_json", is_flag=True, help="The thread document, or the list of uses.")
+@click.option("--no-pager", is_flag=True, help="Print it, however long it is.")
 def command(
     thread: str,
     version: int | None,
@@ -45,6 +46,7 @@ def command(
     call: str | None,
     wants_team: bool,
     as_json: bool,
+    no_pager: bool,
 ) -> None:
     """Show a thread: its messages, and the approvals, commits and costs between them.
 
@@ -57,6 +59,9 @@ def command(
     treadle show 0190 --at yesterday --json
     treadle show 0190 --at-commit 4f2a1c
     treadle show 0190 --team
+
+    In a terminal the Markdown of answers is laid out, and all of it goes through a pager:
+    TREADLE_PAGER, PAGER or `less`; none if that is empty or `cat`.
     """  # noqa: D301  click reads the backspace
     if sum(place is not None for place in (version, turn, moment, commit)) > 1:
         raise UsageError(
@@ -71,15 +76,15 @@ def command(
     selector = VersionSelector(version, turn, moment, commit)
     request = ViewRequest(selector, call, wants_usage, as_json)
     if wants_team:
-        _show_team_thread(thread, request)
+        _show_team_thread(thread, request, is_paged=not no_pager)
         return
     store = open_store()
     with convert_to_bad_parameter(TimeTextError):
         found = read_thread(store, resolve_to_show(store, thread), request, notify=print_notice)
-    _show_thread(found, request)
+    show_view(found, request, is_paged=not no_pager)
 
 
-def _show_team_thread(thread: str, request: ViewRequest) -> None:
+def _show_team_thread(thread: str, request: ViewRequest, *, is_paged: bool) -> None:
     """Show a thread that the server has: meanwhile no file of it is left here.
 
     Raises:
@@ -96,7 +101,7 @@ def _show_team_thread(thread: str, request: ViewRequest) -> None:
             with convert_to_bad_parameter(TimeTextError):
                 found = read_thread(store, thread_id, request, notify=print_notice, is_here=False)
     if found is not None:
-        _show_thread(found, request)
+        show_view(found, request, is_paged=is_paged)
         return
     if request.needs_records:
         raise UsageError(
@@ -104,16 +109,5 @@ def _show_team_thread(thread: str, request: ViewRequest) -> None:
             hint="--version and --json are what it can be asked for",
         )
     show = print_json if request.as_json else print_document
-    show(fetch_team_document(open_store(), thread_id, request.selector.version))
-
-
-def _show_thread(found: ThreadView | str, request: ViewRequest) -> None:
-    if isinstance(found, str):
-        click.echo(sanitize_text(found) if sys.stdout.isatty() else found, nl=False)
-    elif request.as_json:
-        print_json(found.past.spent if request.wants_usage else found.document)
-    else:
-        from treadle.cli.transcript import print_thread, print_usage
-
-        show = print_usage if request.wants_usage else print_thread
-        show(found)
+    with paged(is_wanted=is_paged):
+        show(fetch_team_document(open_store(), thread_id, request.selector.version))

@@ -15,6 +15,7 @@ from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
 from treadle.cli.device_attributes import announces_sixel
 from treadle.cli.question_output import show_pending_questions, show_question
+from treadle.cli.rendered_answer import render_answer
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, describe_attachment
@@ -243,6 +244,7 @@ def show_message(
     for search in list_web_searches(message):
         _show_remark(describe_web_search(search))
     if message.content:
-        click.echo(sanitize_text(message.content))
+        is_answer = message.role == "assistant"
+        click.echo((render_answer if is_answer else sanitize_text)(message.content))
     for call in message.tool_calls:
         click.echo(click.style(f"● {sanitize_text(describe_call(call))}", fg="cyan"))

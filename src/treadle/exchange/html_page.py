@@ -1,7 +1,8 @@
 """A thread as one page of HTML that needs nothing else: no script, no request, no font.
 
-What the thread holds may be hostile, so every text is escaped, and the page's own policy forbids
-all that could be loaded or run, should an escape be missing. It is read on a phone and on paper, in
+What the thread holds may be hostile, so every text is escaped (`markdown_html.py` does it for the
+Markdown of an agent), and the page's own policy forbids all that could be loaded or run, should an
+escape be missing. It is read on a phone and on paper, in
 light and in the dark.
 """
 
@@ -13,6 +14,7 @@ from typing import Final
 
 from treadle.core.llm import Usage
 from treadle.exchange.fenced_code import split_fenced_code
+from treadle.exchange.markdown_html import render_markdown
 from treadle.exchange.readable_thread import (
     ReadableCall,
     ReadableItem,
@@ -40,7 +42,11 @@ nav ol { columns: 18rem; padding-left: 1.5rem; } nav a, a { color: var(--mark); 
 table { border-collapse: collapse; } th { text-align: left; font-weight: normal; }
 th { color: var(--dim); padding: 0 1rem 0 0; vertical-align: top; white-space: nowrap; }
 .text, pre { white-space: pre-wrap; overflow-wrap: anywhere; unicode-bidi: plaintext; }
-.text { margin: 0.3rem 0 1rem; }
+.text { margin: 0.3rem 0 1rem; } .told { overflow-wrap: anywhere; unicode-bidi: plaintext; }
+.told table { display: block; overflow-x: auto; } .told td, .told th { padding: 0 1rem 0 0; }
+.told th { color: inherit; font-weight: bold; white-space: normal; }
+.told blockquote { border-left: 3px solid var(--line); margin-left: 0; padding-left: 0.8rem; }
+.told :not(pre) > code { background: var(--soft); font: 0.85rem ui-monospace, monospace; }
 pre { background: var(--soft); padding: 0.6rem; font: 0.85rem/1.4 ui-monospace, monospace; }
 pre { border-radius: 0.3rem; margin: 0.3rem 0; }
 .user { border-left: 3px solid var(--mark); padding-left: 0.8rem; }
@@ -146,7 +152,11 @@ def _render_item(item: ReadableItem) -> Iterator[str]:
     cut = " (interrupted)" if item.is_cut else ""
     yield f'<article class="{_escape_text(item.who)}{gone}">'
     yield f'<div class="who">{_escape_text(item.who)}{cut}{told}</div>'
-    yield from _render_text(item.text)
+    told_html = render_markdown(item.text) if item.who == "assistant" else None
+    if told_html is None:
+        yield from _render_text(item.text)
+    else:
+        yield f'<div class="told" dir="auto">{told_html}</div>'
     yield "</article>"
 
 

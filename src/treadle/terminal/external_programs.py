@@ -46,6 +46,28 @@ def run_program(words: Sequence[str]) -> int:
     return _wait(subprocess.Popen([program, *words[1:]], env=helper_programs.environment()))
 
 
+def start_pager(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A helper program that reads what it shows; whoever starts it writes that, and waits.
+
+    Without settings of the person's, `less` shows colours and ends where one screen is enough.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    program = helper_programs.find_program(words[0])
+    if program is None:
+        raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
+    environment = {"LESS": "FRX", "LV": "-c", **helper_programs.environment()}
+    return subprocess.Popen([program, *words[1:]], env=environment, stdin=subprocess.PIPE)
+
+
+def wait_for_pager(process: subprocess.Popen[bytes]) -> None:
+    """Until the person leaves it; it has the terminal, so Ctrl+C is for it."""
+    while process.poll() is None:
+        with suppress(KeyboardInterrupt):
+            process.wait()
+
+
 def _wait(process: subprocess.Popen[bytes]) -> int:
     _running.add(process)
     try:

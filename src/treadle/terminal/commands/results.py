@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -103,18 +105,27 @@ async def _search(chat: Chat, rest: str) -> None:
 async def _export(chat: Chat, rest: str) -> None:
     words = _split_words(rest)
     if not words and chat.sessions.thread_id is not None:
-        words = [_find_free_name(Path(chat.sessions.folder or "."), chat.sessions.thread_id)]
+        # Not a file of the repository by itself: it would be committed some day.
+        free = await asyncio.to_thread(_find_free_name, chat.sessions.thread_id)
+        target = await chat.terminal.enter("write the thread to", free)
+        if not target:
+            return
+        words = [target]
     if len(words) == 1 and not words[0].startswith("-"):
-        form = {"json": "json", "jsonl": "jsonl"}.get(words[0].rpartition(".")[2], "markdown")
+        form = {"json": "json", "jsonl": "jsonl", "html": "html"}.get(
+            words[0].rpartition(".")[2], "markdown"
+        )
         rest = shlex.join(["--format", form, "-o", words[0]])
     await _run_on_thread(chat, "export", rest)
 
 
-def _find_free_name(folder: Path, thread_id: str) -> str:
-    """A file of this folder that is not there yet, named after the thread."""
-    stem = f"treadle-{thread_id[:_ID_LENGTH]}"
+def _find_free_name(thread_id: str) -> str:
+    """A file of the home folder that is not there yet, named after the thread."""
+    stem = f"~/treadle-{thread_id[:_ID_LENGTH]}"
     names = (f"{stem}{f'-{number}' if number else ''}.md" for number in count())
-    return str(next(folder / name for name in names if not os.path.lexists(folder / name)))
+    with suppress(RuntimeError):  # an account without a home, as in some containers
+        return next(name for name in names if not os.path.lexists(Path(name).expanduser()))
+    return f"{stem}.md"
 
 
 async def _commit(chat: Chat, message: str) -> None:
