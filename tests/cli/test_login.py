@@ -104,6 +104,17 @@ def test_logging_out_revokes_this_token_and_none_of_the_others_of_its_name(
     assert [team.status("GET", "/api/me", one) for one in others] == [200, 200]
 
 
+def test_logging_out_of_a_server_by_its_address(team: Team, laptop: Machine) -> None:
+    laptop.login(team, team.token())
+    for other in ("https://treadle.example.org", "treadle.example.org", "http://127.0.0.1:9"):
+        done = laptop("logout", other)
+        assert done.returncode == 2
+        assert f"this machine is logged in to {team.url}, and to no other server" in done.stderr
+    assert "no key is kept for 'anthropic'" in laptop("logout", "anthropic").stderr
+    assert "worthless" in laptop("logout", team.url).stderr
+    assert "logged in to no server" in laptop("logout", team.url).stderr
+
+
 def test_a_token_that_is_used_elsewhere_can_be_kept(team: Team, laptop: Machine) -> None:
     token = team.token()
     laptop.login(team, token)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import warm_process
 from models.speakers import SPEAK
 from sync.wire_server import Asked, WireServer, reply
 from terminal.harness import BACKSPACE, ENTER, ESC, TREADLE, Screen, ctrl, pasted
@@ -203,6 +204,39 @@ def test_who_chooses_nobody_keeps_the_prompt_and_is_asked_again(fresh: Fresh) ->
     talk.type(ctrl("c"))
     talk.wait_until_gone("> say hello")
     assert talk.leave() == 5
+
+
+def test_a_thread_whose_provider_has_no_key_any_more_is_gone_on_with(
+    fresh: Fresh, environment: dict[str, str], repository: Path
+) -> None:
+    with WireServer(provider) as server:
+        place = {"ANTHROPIC_BASE_URL": server.url}
+        begun = warm_process.run(
+            ["-p", "say hello", "-m", "anthropic:m"],
+            repository,
+            {**environment, **place, "ANTHROPIC_API_KEY": KEY},
+            None,
+            timeout_s=60,
+        )
+        assert begun.returncode == 0, begun.stderr
+        (line,) = json.loads(told(environment, "list", "--json", cwd=repository))
+        left = fresh("-c", **place)
+        left.wait_for(lambda screen: screen.is_marked("anthropic"))
+        left.type(ESC)
+        left.wait_for("key")
+        assert left.leave() == 5
+        talk = fresh("-r", line["id"], **place)
+        talk.wait_for(lambda screen: screen.is_marked("anthropic"))
+        talk.type(ENTER)
+        talk.wait_for_shown("Paste the key of anthropic")
+        talk.type(pasted(KEY))
+        talk.wait_for_shown("•")
+        talk.type(ENTER)
+        talk.wait_for("Hello from far away.")
+        talk.say("and again", "Hello from far away.")
+        assert talk.leave() == 0
+    (line,) = json.loads(told(environment, "list", "--json", cwd=repository))
+    assert len(line["id"]) > 8
 
 
 @pytest.mark.parametrize("place", ["list", "key"])

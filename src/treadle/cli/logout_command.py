@@ -6,14 +6,15 @@ import click
 
 
 @click.command("logout")
-@click.argument("provider", metavar="[PROVIDER]", required=False)
+@click.argument("target", metavar="[PROVIDER | URL]", required=False)
 @click.option("--keep-token", is_flag=True, help="Leave the token valid: it is used elsewhere too.")
 @click.pass_context
-def command(ctx: click.Context, provider: str | None, keep_token: bool) -> None:
+def command(ctx: click.Context, target: str | None, keep_token: bool) -> None:
     """Log out of the server; or forget the key that is kept for a provider.
 
     \b
     treadle logout               the token is revoked at the server, and its file is removed
+    treadle logout URL           the same, if it is this server
     treadle logout anthropic     the file with the key is removed; the key itself stays valid
 
     The file is removed in any case. If the server cannot be reached, the token stays valid: that is
@@ -24,10 +25,10 @@ def command(ctx: click.Context, provider: str | None, keep_token: bool) -> None:
     from treadle.app.sync.server_login import log_out
     from treadle.cli.renderers import make_printable
 
-    if provider is not None:
-        _forget_key(provider)
+    if target is not None and not _is_address(target):
+        _forget_key(target)
         return
-    done = log_out(open_store(), keeps_token=keep_token)
+    done = log_out(open_store(), keeps_token=keep_token, url=target or "")
     words = {
         "revoked": f"the token is worthless now at {done.url}",
         "expired": f"the token was no longer valid at {done.url}",
@@ -38,6 +39,17 @@ def command(ctx: click.Context, provider: str | None, keep_token: bool) -> None:
     click.echo(make_printable(f"logged out; {words[done.token]}"), err=True)
     is_failed = done.token in ("not revoked", "unreadable") and not keep_token
     ctx.exit(exit_codes.FAILED if is_failed else exit_codes.DONE)
+
+
+def _is_address(target: str) -> bool:
+    """As `treadle login` tells a server from a provider; a key that is kept is its provider's."""
+    from treadle.app.model_setup import list_kept_keys
+    from treadle.app.stores import user_folders
+
+    if ":" in target or "/" in target:
+        return True
+    looks_so = "." in target or target == "localhost"
+    return looks_so and target not in list_kept_keys(user_folders())
 
 
 def _forget_key(provider: str) -> None:

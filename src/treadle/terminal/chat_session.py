@@ -178,7 +178,11 @@ class ChatSession:
             before_owning=_refuse_task,
         )
         _refuse_task(setup)
-        parts = setup.build_parts()
+        try:
+            parts = setup.build_parts()
+        except MissingModelError:
+            self.thread_id = setup.thread_id  # at hand all the same: its person may choose later
+            raise
         standing = setup.make_sandbox(parts.folder).standing().confined
         prompts = list_prompts(parts.folder, setup.store.places)
         return setup, parts, setup.thread, standing, prompts

@@ -90,7 +90,8 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     chat = Chat(options)
     early = _record_early_signals()
     if is_named:  # that there is no such thread is told before anything is drawn
-        await chat.sessions.prepare(options.thread or None, latest=options.latest)
+        with suppress(MissingModelError):  # once there is a screen, the chat helps
+            await chat.sessions.prepare(options.thread or None, latest=options.latest)
     # Here, so that the tests of what a start costs can tell who imports what.
     from treadle.app.stores import user_folders
     from treadle.terminal.terminal_factory import make_terminal
@@ -176,6 +177,7 @@ async def _prepare_chat(chat: Chat, *, is_named: bool) -> None:
         await chat.sessions.prepare()
         await _show_new_thread(chat)
         return
+    await chat.sessions.ensure_prepared()  # with whom the person chooses, if nobody could answer
     _note_resumption()
     if options.fork:
         assert chat.sessions.thread_id is not None

@@ -239,6 +239,7 @@ def test_a_path_that_a_terminal_types_is_a_picture_or_nothing(read: Read, drop: 
     folder = outside.parent / "w"
     for nothing in (folder / "a.py", folder / "nobody", folder, folder / "pipe", "/dev/zero", "/"):
         assert drop(f"see {nothing}") == Mentions(), nothing
+    assert drop(f"see {outside}").seen == ()
     assert drop(f"see {folder}/hidden/key.png").shown == ()
     assert len(drop(f"see {folder}/hidden/key.png").remarks) == 1
     assert drop(f"{folder}/cut.png").remarks[0].endswith("damaged or cut; save it again")

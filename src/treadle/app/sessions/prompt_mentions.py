@@ -183,7 +183,7 @@ def read_mentions(typed: str, root: Root, hides: Callable[[Path], bool] | None =
         if mark:
             reading.add(f"@{name}", partial(_read, name, root))
         elif hides is not None and (found := _find_dropped(name)) is not None:
-            reading.add(name, partial(_read_dropped, found, hides))
+            reading.add(name, partial(_read_dropped, found, hides, root))
     told = "\n".join((MENTIONS_HEAD, *reading.texts)) if reading.texts else ""
     shown, contents = tuple(reading.shown), tuple(reading.contents)
     return Mentions(told, shown, contents, tuple(reading.remarks), clean_names(reading.seen))
@@ -202,14 +202,24 @@ def _find_dropped(name: str) -> Path | None:
         return None
 
 
-def _read_dropped(path: Path, hides: Callable[[Path], bool]) -> _Picture:
+def _read_dropped(path: Path, hides: Callable[[Path], bool], root: Root) -> _Picture:
+    """The picture of a dropped path; seen, as one that is named with `@`, if it lies in the root."""
     if hides(path):
         raise ToolFailure(ToolErrorKind.REJECTED, f"{path} is hidden from tools")
     with as_failure(str(path)), os.fdopen(os.open(path, _READ), "rb") as file:
         picture = _make_picture(str(path), file)
     if picture is None:
         raise ToolFailure(ToolErrorKind.FAILED, f"{path} is a text, and no picture")
-    return picture
+    place = Path(os.path.realpath(path))
+    if not place.is_relative_to(root.path):
+        return picture
+    return _note_seen(picture, str(place.relative_to(root.path)))
+
+
+def _note_seen(picture: _Picture, name: str) -> _Picture:
+    """It is a file of the workspace: who has been shown it may replace it."""
+    digest, lines = digest_of(picture.data), digest_lines(picture.data)
+    return picture._replace(seen=(SeenFile(name, digest, lines=lines),))
 
 
 def _make_picture(name: str, file: BinaryIO) -> _Picture | None:
@@ -295,8 +305,7 @@ def _read_picture(part: _Part, root: Root) -> _Picture | None:
         picture = _make_picture(part.name, file)
     if picture is None:
         return None
-    digest, lines = digest_of(picture.data), digest_lines(picture.data)
-    return picture._replace(seen=(SeenFile(root.name_of(part.name), digest, lines=lines),))
+    return _note_seen(picture, root.name_of(part.name))
 
 
 def _read_part(part: _Part, root: Root) -> _Text:

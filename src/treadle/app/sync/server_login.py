@@ -95,11 +95,16 @@ class Logout(Struct, frozen=True):
     problem: str = ""
 
 
-def log_out(store: LocalStore, *, keeps_token: bool) -> Logout:
+def log_out(store: LocalStore, *, keeps_token: bool, url: str = "") -> Logout:
     """Revoke the token, unless it is kept, and forget the account in any case.
 
+    Args:
+        store: whose home keeps it.
+        keeps_token: whether the token stays valid.
+        url: the server that is meant; empty for whichever it is.
+
     Raises:
-        UsageError: this machine is logged in to no server.
+        UsageError: this machine is logged in to no server, or to another one.
         DiskError: the account's file cannot be removed.
     """
     places = store.places
@@ -110,6 +115,11 @@ def log_out(store: LocalStore, *, keeps_token: bool) -> Logout:
         account = None
     if account is None and not places.remote.exists():
         raise UsageError("this machine is logged in to no server")
+    if url and account is not None and parse_server_url(url, is_insecure=True) != account.url:
+        raise UsageError(
+            f"this machine is logged in to {account.url}, and to no other server",
+            hint="`treadle logout` without an address logs out there",
+        )
     done = Logout("", "unreadable")
     if account is not None:
         done = Logout(account.url, "left") if keeps_token else _revoke(account)
