@@ -100,6 +100,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "sandbox": f'`"{settings.sandbox}"`',
         "network": f'`"{settings.network}"`',
         "read": f'`"{settings.read}"`',
+        "keys": f'`"{settings.keys}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
     assert settings.web_search is False

@@ -79,6 +79,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_SANDBOX": "off",
         "TREADLE_NETWORK": "on",
         "TREADLE_READ": "ask",
+        "TREADLE_KEYS": "vim",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
@@ -97,6 +98,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         read="ask",
         compact_at=10_000,
         web_search=True,
+        keys="vim",
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

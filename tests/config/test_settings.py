@@ -172,7 +172,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         'approval_mode = "auto"\nauto_commit = false\nmax_steps = 7\nmax_tokens = 8\n'
         'compact_at = 90000\ntemperature = 1\nreasoning = "low"\nlocal_only = true\n'
         "web_search = true\n"
-        'sync = "manual"\nsandbox = "off"\nnetwork = "on"\nread = "ask"\n'
+        'sync = "manual"\nsandbox = "off"\nnetwork = "on"\nread = "ask"\nkeys = "vim"\n'
         'sandbox_writable = ["/a"]\nsandbox_readable = ["~/b"]\n'
         '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
         '[aliases]\nfast = "local:a:b"\n'
@@ -200,6 +200,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         sandbox_readable=("~/b",),
         compact_at=90_000,
         web_search=True,
+        keys="vim",
     )
     assert loaded.catalog.providers["local"] == ProviderEntry(
         "openai-chat",

@@ -62,6 +62,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_SANDBOX": (("sandbox",), str),
         "TREADLE_NETWORK": (("network",), str),
         "TREADLE_READ": (("read",), str),
+        "TREADLE_KEYS": (("keys",), str),
     }
 )
 """What each variable sets, and how its text is read."""

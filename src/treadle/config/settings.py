@@ -34,6 +34,7 @@ SandboxLevel: TypeAlias = Literal["read-only", "workspace-write", "off"]
 NetworkMode: TypeAlias = Literal["off", "ask", "on"]
 """Whether a command reaches the network."""
 ReadMode: TypeAlias = Literal["allow", "ask"]
+KeyStyle: TypeAlias = Literal["default", "vim"]
 """Whether a command that only reads is asked about like one that writes."""
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
@@ -75,7 +76,7 @@ class Settings(Struct, frozen=True):
     that can. `local_only` refuses every model that is not on this machine. `max_tokens` bounds what
     one response may write. `compact_at` is at how many tokens a conversation is compacted, or at
     80 % of what its model reads, if that is less. `sandbox_writable` and `sandbox_readable` are
-    folders besides the workspace.
+    folders besides the workspace. `keys` are those of the chat's input.
     """
 
     approval_mode: ApprovalMode = "plan"
@@ -95,6 +96,7 @@ class Settings(Struct, frozen=True):
     sandbox_readable: tuple[str, ...] = ()
     compact_at: int = COMPACT_AT_TOKENS
     web_search: bool = False
+    keys: KeyStyle = "default"
 
 
 class SettingRule(Struct, frozen=True):
@@ -235,6 +237,7 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "sandbox": SettingRule(SandboxLevel, _format_choices(SandboxLevel)),
         "network": SettingRule(NetworkMode, _format_choices(NetworkMode)),
         "read": SettingRule(ReadMode, _format_choices(ReadMode)),
+        "keys": SettingRule(KeyStyle, _format_choices(KeyStyle)),
         "sandbox_writable": _FOLDERS,
         "sandbox_readable": _FOLDERS,
     }

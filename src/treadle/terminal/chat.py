@@ -233,6 +233,7 @@ class Chat:
                 sync=status.sync if status else "",
                 is_private=sessions.is_private,
                 sandbox=sessions.sandbox,
+                has_vim_keys=sessions.has_vim_keys,
             )
         )
 

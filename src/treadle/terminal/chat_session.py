@@ -102,6 +102,7 @@ class ChatSession:
         self.model = ""
         self.is_private = options.private
         self.sandbox = ""
+        self.has_vim_keys = False
         self.usage: Usage | None = None
         """Of the thread at hand, as it was when its session was last closed."""
 
@@ -143,6 +144,7 @@ class ChatSession:
         self.mode = _mode_of(setup)
         self.is_private = self._is_private if fold is None else fold.is_private
         self.sandbox = standing
+        self.has_vim_keys = setup.loaded.settings.keys == "vim"
         self._people.on_prompts(prompts)
         for text in dict.fromkeys(setup.notices):
             if not text.startswith("approval mode plan"):  # the status line tells it

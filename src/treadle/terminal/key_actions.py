@@ -30,6 +30,7 @@ from treadle.terminal.history import InputHistory
 from treadle.terminal.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
 from treadle.terminal.ports import ListRow
 from treadle.terminal.question_pane import QuestionPane
+from treadle.terminal.vim_keys import begin_insert, leave_insert
 
 PAGE_ROWS: Final = 10
 MATCHES_MAX: Final = 200
@@ -95,6 +96,7 @@ class KeyActions:
         if text:
             self._buffer.append_to_history()
             self.replace("")
+            begin_insert(self._canvas.app)
             self._canvas.keys.submit(text, steers=steers)
 
     def newline(self) -> None:
@@ -143,6 +145,8 @@ class KeyActions:
         now = time.monotonic()
         if self._canvas.menu is not None:
             self._canvas.menu = None
+        elif leave_insert(self._canvas.app, self._buffer):
+            self._canvas.redraw()
         elif self._canvas.keys.interrupt():
             self._escaped_at = -1e9
         elif not self._buffer.text and now - self._escaped_at < REWIND_WITHIN_S:

@@ -21,6 +21,7 @@ from treadle.terminal.early_prompt import PLACEHOLDER, PROMPT
 from treadle.terminal.ports import QueuedInput, StyledLine
 from treadle.terminal.status_line import status_line
 from treadle.terminal.styles import prompt_style
+from treadle.terminal.vim_keys import describe_mode
 
 QUEUE_LINES_MAX: Final = 3
 MENU_LINES_MAX: Final = 6
@@ -158,7 +159,10 @@ class ScreenLayout:
         room -= self._title.height
         hint = self._canvas.hint or self._question_hint
         facts = self._canvas.scene.facts
-        status = [("warn", hint)] if hint else status_line(facts, size.columns)
+        mode = describe_mode(self._canvas.app, self._canvas.buffer)
+        mark = f"{mode} │ " if mode and self._canvas.dialog is None else ""
+        told = status_line(facts, size.columns - len(mark))
+        status = [("warn", hint)] if hint else [*([("accent", mark)] if mark else []), *told]
         self._status.lines = [status][: min(room, 1)]
         room -= self._status.height
         air: list[StyledLine] = [[("", "")]] * (size.rows >= SPACED_ROWS_MIN)

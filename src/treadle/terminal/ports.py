@@ -71,6 +71,8 @@ class StatusFields(Struct, frozen=True):
     sync: str = ""
     is_private: bool = False
     sandbox: str = ""
+    has_vim_keys: bool = False
+    """What the input goes by; the line tells the mode it is in."""
 
 
 class InputHandler(Protocol):

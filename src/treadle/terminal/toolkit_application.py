@@ -31,6 +31,7 @@ from treadle.terminal.layout import ScreenLayout
 from treadle.terminal.ports import DialogChoice, InputHandler, ListRow
 from treadle.terminal.question_pane import QuestionPane
 from treadle.terminal.screen_state import ScreenState
+from treadle.terminal.vim_keys import begin_insert, set_vim_keys
 
 T = TypeVar("T")
 
@@ -173,6 +174,7 @@ class ToolkitApplication:
             self.app.invalidate()
 
     def _before_drawing(self) -> None:
+        set_vim_keys(self.app, are_wanted=self.scene.facts.has_vim_keys)
         if self._unprinted and not self.is_away and not self._output.is_behind:
             self._output.hold()
             self.app.renderer.erase()
@@ -314,6 +316,7 @@ class ToolkitApplication:
         if self.app.is_done:
             raise EOFError
         self.dialog, self.menu = dialog, None
+        begin_insert(self.app)
         self._stage.focus()
         self.redraw()
         try:
