@@ -86,6 +86,7 @@ TOLD = (
     *("rewind {id} --turn 1", "rewind {id} --version 4 --files", "watch {id}", "replay {id}"),
     *("trace {id}", "verify {id}", "verify --all", "graph {id}", "du", "du {id}", "doctor"),
     *("tag {id}", "tag {id} {bad}", "tag {id} fine", "note {id} {bad}", "rename {id} {bad}"),
+    *("pr {id}", "pr --base {bad}"),
     *("pin {id}", "fork {id}", "resume {id}", "approve {id}", "compact {id} -m {bad}"),
     *("log {bad}", "log", "blame {bad}", "blame bad.txt", "blame bad.txt:1", "import {bad}"),
     *("export {id}", "export {id} --format html", "export {id} -o {folder}/{bad}"),

@@ -223,7 +223,7 @@ def test_a_thread_whose_provider_has_no_key_any_more_is_gone_on_with(
         left = fresh("-c", **place)
         left.wait_for(lambda screen: screen.is_marked("anthropic"))
         left.type(ESC)
-        left.wait_for("key")
+        left.wait_for("keeps one in a file")
         assert left.leave() == 5
         talk = fresh("-r", line["id"], **place)
         talk.wait_for(lambda screen: screen.is_marked("anthropic"))

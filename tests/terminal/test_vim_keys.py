@@ -21,7 +21,7 @@ def talk(start: Start, environment: dict[str, str]) -> Talk:
 
 
 def is_in(mode: str):  # type: ignore[no-untyped-def]  # a predicate of a screen
-    return lambda screen: screen.shown.splitlines()[-1].startswith(f"{mode} │ ")
+    return lambda screen: screen.shown.rpartition("\n")[2].startswith(f"{mode} │ ")
 
 
 def input_is(text: str):  # type: ignore[no-untyped-def]  # likewise
@@ -67,7 +67,7 @@ def test_esc_in_an_empty_input_is_the_chats(talk: Talk) -> None:
 
 def test_without_it_nothing_is_said_of_modes(start: Start) -> None:
     talk: Screen = start("--sandbox", "off")
-    talk.wait_for(lambda screen: screen.shown.splitlines()[-1].startswith("ask"))
+    talk.wait_for(lambda screen: screen.shown.rpartition("\n")[2].startswith("ask"))
     talk.type("good evening")
     talk.wait_for(input_is("good evening"))
     assert "│" not in talk.shown.splitlines()[-1]

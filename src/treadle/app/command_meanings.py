@@ -50,6 +50,7 @@ MEANINGS: Final = (
     Meaning("memory rules instructions agents.md remember", "init"),
     Meaning("commands prompts custom-commands agents", "skills"),
     Meaning("changes review status-diff", "diff", "diff"),
+    Meaning("mr pull-request pullrequest merge-request create-pr pr_comments", "pr", "pr"),
     Meaning("publish link invite", "share", "share"),
     Meaning("incognito privacy privacy-settings secret", "private", "private"),
     Meaning("find grep", "search", "search"),

@@ -38,7 +38,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("rename", "tag", "pin", "note", "trace", "replay"),
             *("trash", "restore", "du", "gc", "scrub", "verify"),
         ),
-        "Share": ("sync", "share", "unshare", "private", "serve", "admin"),
+        "Share": ("pr", "sync", "share", "unshare", "private", "serve", "admin"),
         "Set up": ("login", "logout", "config", "models", "doctor", "completion", "graph", "help"),
     }
 )

@@ -59,7 +59,7 @@ class Chat:
         self._asides: set[asyncio.Task[None]] = set()
         self._untold: list[tuple[str, str]] = []
         """Lines for the person from before there was a screen."""
-        self._is_attached = False
+        self._is_attached = self._has_vim_keys = False
         self._switching_count = 0
         """Commands, run or waiting, that may end in a private thread."""
         self._bug: BaseException | None = None
@@ -221,6 +221,8 @@ class Chat:
         session = sessions.session
         usage = None if session is None else session.usage
         self._update_history_setting()
+        if sessions.setup is not None:
+            self._has_vim_keys = sessions.setup.loaded.settings.keys == "vim"
         self.terminal.show_status(
             StatusFields(
                 model=sessions.model,
@@ -233,7 +235,7 @@ class Chat:
                 sync=status.sync if status else "",
                 is_private=sessions.is_private,
                 sandbox=sessions.sandbox,
-                has_vim_keys=sessions.has_vim_keys,
+                has_vim_keys=self._has_vim_keys,
             )
         )
 

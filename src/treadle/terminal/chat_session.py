@@ -102,7 +102,6 @@ class ChatSession:
         self.model = ""
         self.is_private = options.private
         self.sandbox = ""
-        self.has_vim_keys = False
         self.usage: Usage | None = None
         """Of the thread at hand, as it was when its session was last closed."""
 
@@ -144,7 +143,6 @@ class ChatSession:
         self.mode = _mode_of(setup)
         self.is_private = self._is_private if fold is None else fold.is_private
         self.sandbox = standing
-        self.has_vim_keys = setup.loaded.settings.keys == "vim"
         self._people.on_prompts(prompts)
         for text in dict.fromkeys(setup.notices):
             if not text.startswith("approval mode plan"):  # the status line tells it
@@ -180,11 +178,7 @@ class ChatSession:
             before_owning=_refuse_task,
         )
         _refuse_task(setup)
-        try:
-            parts = setup.build_parts()
-        except MissingModelError:
-            self.thread_id = setup.thread_id  # at hand all the same: its person may choose later
-            raise
+        parts = _build_parts(setup, self)
         standing = setup.make_sandbox(parts.folder).standing().confined
         prompts = list_prompts(parts.folder, setup.store.places)
         return setup, parts, setup.thread, standing, prompts
@@ -327,6 +321,15 @@ class ChatSession:
         except TreadleError:
             self._model, self._mode = before
             raise
+
+
+def _build_parts(setup: Setup, sessions: ChatSession) -> DriverParts:
+    """What a session is made of; the thread is at hand even if nobody can answer in it yet."""
+    try:
+        return setup.build_parts()
+    except MissingModelError:
+        sessions.thread_id = setup.thread_id  # its person may choose somebody later
+        raise
 
 
 def _rebuild_parts(

@@ -203,7 +203,7 @@ def _find_dropped(name: str) -> Path | None:
 
 
 def _read_dropped(path: Path, hides: Callable[[Path], bool], root: Root) -> _Picture:
-    """The picture of a dropped path; seen, as one that is named with `@`, if it lies in the root."""
+    """The picture of a dropped path; seen, as one named with `@`, if it lies in the root."""
     if hides(path):
         raise ToolFailure(ToolErrorKind.REJECTED, f"{path} is hidden from tools")
     with as_failure(str(path)), os.fdopen(os.open(path, _READ), "rb") as file:

@@ -49,6 +49,7 @@ def result_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     return (
         command("diff", "what the agent has changed", _diff, "[V1..V2]"),
         command("commit", "commit what the agent has changed", _commit, "[MESSAGE]"),
+        command("pr", "push what was committed, and open a pull request", _pr, "[BASE]"),
         command("share", "say who may see the thread", _share, "[--link]"),
         command("private", "never let the thread leave this machine", _private, "[--off]"),
         command("search", "search all threads", _search, "TEXT"),
@@ -132,3 +133,9 @@ async def _commit(chat: Chat, message: str) -> None:
     from treadle.terminal.agent_commit import ask_to_commit
 
     await ask_to_commit(chat, message)
+
+
+async def _pr(chat: Chat, base: str) -> None:
+    from treadle.terminal.pull_request import ask_for_pull_request
+
+    await ask_for_pull_request(chat, base)
