@@ -80,6 +80,11 @@ class _Terminal:
                 self.raw += os.read(self._ours, 65536)
         return time.perf_counter()
 
+    def processor_ms(self) -> float:
+        """What its threads have taken of the processor so far, in milliseconds."""
+        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
+        return sum(int((one / "schedstat").read_text().split()[0]) for one in tasks) / 1e6
+
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
@@ -92,6 +97,19 @@ class _Terminal:
             self.type(key)
             took.append((self.wait_for(key.encode(), at) - begun) * 1e3)
         return took
+
+
+_BARE: Final = "import time; print('> ', flush=True); time.sleep(60)"
+
+
+def _bare_processor_ms(root: Path, env: Mapping[str, str]) -> float:
+    """What an interpreter takes that does nothing."""
+    used = []
+    for _ in range(TIMES):
+        with _Terminal([sys.executable, "-I", "-c", _BARE], root, env) as terminal:
+            terminal.wait_for(b"> ")
+            used.append(terminal.processor_ms())
+    return min(used)
 
 
 def _user(root: Path) -> dict[str, str]:
@@ -111,7 +129,7 @@ def measure() -> list[Row]:
         root = Path(folder)
         env = _user(root)
         chat = [sys.executable, "-P", "-m", "treadle", "-m", f"scripted:{root / 'model.toml'}"]
-        bare, prompt, real = [], [], []
+        bare, prompt, real, used = [], [], [], []
         for _ in range(TIMES):
             begun = time.perf_counter()
             subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
@@ -119,6 +137,7 @@ def measure() -> list[Row]:
             with _Terminal(chat, root, env) as terminal:
                 prompt.append((terminal.wait_for(b"> ") - terminal.began) * 1e3)
                 real.append((terminal.wait_for(LIVE) - terminal.began) * 1e3)
+                used.append(terminal.processor_ms())
         with _Terminal(chat, root, env) as terminal:
             terminal.wait_for(b"a new thread")
             terminal.wait_for(LIVE)
@@ -134,6 +153,12 @@ def measure() -> list[Row]:
     return [
         at_most("treadle to its prompt, over bare", statistics.median(prompt) - over, "ms", 200),
         Row("treadle until keys are heard, over bare", statistics.median(real) - over, "ms"),
+        at_most(
+            "treadle until keys are heard, processor, over bare",
+            min(used) - _bare_processor_ms(root, env),
+            "ms",
+            200,
+        ),
         Row("a key to the screen, nothing going on, p50", quiet, "ms"),
         Row(
             "a key to the screen while an answer streams, p50",

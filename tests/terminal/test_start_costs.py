@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -13,6 +14,37 @@ from started_programs import StartRecord
 from terminal.harness import Screen
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
+
+HEARD: Final = "treadle.terminal.layout"
+"""The last module but styles that is imported before the input hears keys."""
+
+LATER: Final = (
+    "treadle.app.sessions.setup",
+    "treadle.app.stores",
+    "treadle.models.wire",
+    "treadle.runtime",
+    "treadle.sandbox",
+    "treadle.secrets",
+    "treadle.store.index",
+    "treadle.store.local_store",
+    "treadle.thread.fold",
+    "treadle.tools",
+    "treadle.workspace.git",
+)
+"""What each chat imports, and none before its input hears keys: it takes longer than all else."""
+
+NEVER_AT_A_START: Final = (
+    "anthropic",
+    "openai",
+    "pydantic",
+    "genai_prices",
+    "jsonschema",
+    "justhtml",
+    "PIL",
+    "treadle.server",
+    "treadle.sync.client",
+    "treadle.exchange.html_page",
+)
 
 
 @pytest.fixture
@@ -31,17 +63,19 @@ def store(environment: dict[str, str], repository: Path) -> LocalStore:
     return store
 
 
-def test_a_turn_looks_once_at_the_threads(
+def test_a_turn_looks_once_at_the_threads_and_imports_what_it_needs(
     fresh_treadle: Run, store: LocalStore, repository: Path, record: StartRecord, model: str
 ) -> None:
     done = fresh_treadle("-p", "hello", "-m", model, cwd=repository, **record.environment)
     assert (done.returncode, done.stdout) == (0, "Hello there.\n")
     assert "is unfinished here" in done.stderr
+    imported = record.list_imports()
+    assert [one for one in (*NEVER_AT_A_START, "rich", "prompt_toolkit") if one in imported] == []
     assert record.count_listings(Path(store.folders.threads)) == 1
     assert record.count_listings(Path(store.folders.trash)) == 0
 
 
-def test_a_chat_looks_once_at_the_threads(
+def test_a_chat_looks_once_at_the_threads_and_hears_keys_before_what_is_heavy(
     environment: dict[str, str],
     store: LocalStore,
     repository: Path,
@@ -53,5 +87,10 @@ def test_a_chat_looks_once_at_the_threads(
         screen.wait_for("unfinished here")
         screen.type("\x04")
         assert screen.wait_for_end() == 0
+    imported = record.list_imports()
+    heard = imported.index(HEARD)
+    early = [one for one in LATER if one in imported[:heard]]
+    assert (early, [one for one in LATER if one not in imported]) == ([], [])
+    assert [one for one in NEVER_AT_A_START if one in imported] == []
     assert record.count_listings(Path(store.folders.threads)) == 1
     assert record.count_listings(Path(store.folders.trash)) == 0

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from treadle.app.files.rewind import RewindRequest as RewindRequest
     from treadle.app.files.rewind import RewindResult as RewindResult
     from treadle.app.files.rewind import rewind_thread as rewind_thread
+    from treadle.app.folders import user_folders as user_folders
     from treadle.app.graph_files import draw_graph_of_file as draw_graph_of_file
     from treadle.app.notices import Notify as Notify
     from treadle.app.sessions.agent_commit import AgentCommit as AgentCommit
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from treadle.app.setting_change import change_setting as change_setting
     from treadle.app.stores import Store as Store
     from treadle.app.stores import open_store as open_store
-    from treadle.app.stores import user_folders as user_folders
     from treadle.app.stores import user_redactor as user_redactor
     from treadle.app.sync.first_sync import FirstSync as FirstSync
     from treadle.app.sync.first_sync import NothingSent as NothingSent
@@ -291,7 +291,7 @@ _HOME = {
     "synchronize": "app.sync.sync_runs",
     "tag_thread": "app.threads.annotations",
     "trash_threads": "app.upkeep.trash",
-    "user_folders": "app.stores",
+    "user_folders": "app.folders",
     "user_redactor": "app.stores",
     "verify_threads": "app.upkeep.verification",
     "work_on_thread": "app.sessions.thread_work",

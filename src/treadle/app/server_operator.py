@@ -10,7 +10,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from treadle.api.error_codes import ErrorCode
-from treadle.app.stores import user_folders
+from treadle.app.folders import user_folders
 from treadle.app.threads.times import utc_now
 from treadle.errors import ConfigError, StoreError, UsageError
 from treadle.server.accounts import accounts

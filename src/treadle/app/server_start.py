@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 from msgspec import Struct
 
+from treadle.app.folders import user_folders
 from treadle.app.notices import Notify
-from treadle.app.stores import user_folders
 from treadle.app.threads.times import utc_now
 from treadle.errors import UsageError
 from treadle.models.catalog import is_loopback_host

@@ -28,11 +28,6 @@ def open_store(program: str = "") -> Store:
     return LocalStore(Places.find(), program=program)
 
 
-def user_folders() -> Places:
-    """The folders of this user: settings, data, state. Nothing is made."""
-    return Places.find()
-
-
 def user_redactor() -> Redactor:
     """Takes out of texts the secrets that this machine knows, and what looks like one.
 

@@ -72,8 +72,8 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     """
     import os
 
+    from treadle.app.folders import user_folders
     from treadle.app.project_trust import read_project_files
-    from treadle.app.stores import user_folders
     from treadle.cli.question_dialog import is_interactive
     from treadle.config.loader import check_project_file
     from treadle.config.project_trust import distrust_project, trust_project

@@ -26,8 +26,8 @@ def command(key: str, value: str, folder: str) -> None:
     import json
     import os
 
+    from treadle.app.folders import user_folders
     from treadle.app.setting_change import change_setting
-    from treadle.app.stores import user_folders
     from treadle.cli.renderers import make_printable
 
     done = change_setting(

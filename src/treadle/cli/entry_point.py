@@ -11,6 +11,8 @@ _ON_WINDOWS: Final = (
 )
 _NOT_CONFIGURED: Final = 5
 """As `treadle.exit_codes` has it, which imports more than there may be."""
+_GARBAGE_COUNT: Final = 100_000
+"""Objects that are made, and not freed, until garbage is looked for; Python's own number is 700."""
 
 
 def main() -> None:
@@ -29,8 +31,12 @@ def main() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return
+    import gc
     import signal
 
+    # What is imported stays, and looking through it for garbage time and again takes a twelfth of
+    # the time until the prompt hears keys. What a turn leaves is found a little later.
+    gc.set_threshold(_GARBAGE_COUNT)
     # Ctrl+C while this is imported ends it, without telling where it was.
     found = signal.getsignal(signal.SIGINT)
     if found is signal.default_int_handler:

@@ -53,8 +53,8 @@ def _is_address(target: str) -> bool:
 
 
 def _forget_key(provider: str) -> None:
+    from treadle.app.folders import user_folders
     from treadle.app.model_setup import forget_key, list_kept_keys
-    from treadle.app.stores import user_folders
     from treadle.errors import UsageError
 
     places = user_folders()

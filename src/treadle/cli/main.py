@@ -234,7 +234,7 @@ def _note_use(name: str) -> None:
     """Who uses a command needs no tip about it any more."""
     if name in ("blame", "rewind", "resume"):
         from treadle.app.feature_tips import mark_used
-        from treadle.app.stores import user_folders
+        from treadle.app.folders import user_folders
 
         mark_used(user_folders(), name)
 
@@ -308,7 +308,8 @@ def _show_unfinished_work(folder: str | None) -> None:
     Who has no threads yet waits for nothing to be imported. That threads cannot be read does not
     make a welcome fail: it is said.
     """
-    from treadle.app.stores import open_store, user_folders
+    from treadle.app.folders import user_folders
+    from treadle.app.stores import open_store
 
     try:
         if not (user_folders().data / "threads").is_dir():

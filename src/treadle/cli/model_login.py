@@ -89,8 +89,8 @@ def log_in_to_provider(source: ModelSource, *, from_stdin: bool) -> dict[str, st
         NotConfiguredError: what was given is no key, or the provider refuses it.
         DiskError: the disk refused.
     """
+    from treadle.app.folders import user_folders
     from treadle.app.model_setup import use_provider
-    from treadle.app.stores import user_folders
     from treadle.config.loader import load_settings
 
     model, place = "", source.place if source.kind == "key" else ""
@@ -104,8 +104,8 @@ def log_in_to_provider(source: ModelSource, *, from_stdin: bool) -> dict[str, st
 
 
 def _take_key(loaded: LoadedSettings, provider: str, *, from_stdin: bool) -> str:
+    from treadle.app.folders import user_folders
     from treadle.app.model_setup import check_key, check_takes_key, keep_key
-    from treadle.app.stores import user_folders
     from treadle.config.saved_keys import KEY_LENGTH_MAX
     from treadle.errors import NotConfiguredError
 

@@ -17,7 +17,6 @@ from treadle.core.config import COMPACT_AT_TOKENS
 from treadle.core.llm import Reasoning
 from treadle.models.catalog import Api, is_base_url, suggest_name
 from treadle.models.prompt_cache import CacheLifetime
-from treadle.secrets.environment import is_credential
 
 COUNT_MAX: Final = 1_000_000_000
 COMPACT_AT_MIN: Final = 10_000
@@ -184,6 +183,9 @@ def _is_secret(name: str, text: str) -> bool:
 
     A value from here is not among those that are looked for in texts.
     """
+    # Here, because settings are read before the prompt is drawn, and few have headers.
+    from treadle.secrets.environment import is_credential
+
     return bool(_SECRET_NAME.search(name)) or is_credential(name, text)
 
 
@@ -403,5 +405,11 @@ def flatten_tables(tables: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tu
 def format_dotted_key(path: KeyPath) -> str:
     """A path as TOML writes it: `providers.local.base_url`, quotes where they are needed."""
     return ".".join(
-        key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key) for key in path
+        key if key and _BARE_CHARACTERS.issuperset(key) else json.dumps(key) for key in path
     )
+
+
+_BARE_CHARACTERS: Final = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+)
+"""What a key of TOML is made of that needs no quotes."""

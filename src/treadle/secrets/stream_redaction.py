@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from treadle.secrets.token_rules import OPEN
+from treadle.secrets.token_rules import compile_open_end
 
 WORD_LENGTH_MAX: Final = 2048
 """Characters of a word that are held back: the longest tokens are shorter, but for some JWTs."""
@@ -64,7 +64,7 @@ class Openings:
     def key(self, text: str) -> int | None:
         """Where the last private key begins that may go on; `None` if there is none."""
         begin = text.rfind(_KEY_BEGIN) if self._has_shapes else -1
-        return None if begin < 0 or OPEN.match(text, begin) is None else begin
+        return None if begin < 0 or compile_open_end().match(text, begin) is None else begin
 
     def _first_word(self, text: str) -> int:
         floor = max(0, len(text) - WORD_LENGTH_MAX) // _WORD_PIECE_LENGTH * _WORD_PIECE_LENGTH
@@ -72,7 +72,7 @@ class Openings:
 
     def _first_open(self, text: str) -> int:
         floor = max(0, len(text) - HELD_LENGTH_MAX)
-        found = OPEN.search(text, floor)
+        found = compile_open_end().search(text, floor)
         key = self.key(text) if floor else None
         return min(found.start() if found else len(text), len(text) if key is None else key)
 

@@ -142,7 +142,8 @@ def _find_one(text: str, rule: TokenRule, literal: str) -> Iterator[Shape]:
 def _start(text: str, rule: TokenRule, place: int) -> int:
     """Where the token begins that has a literal of the rule at this place."""
     start, floor = place, max(0, place - rule.head_length_max)
-    while start > floor and text[start - 1] in rule.head:
+    head = rule.head_characters
+    while start > floor and text[start - 1] in head:
         start -= 1
     return start
 
@@ -161,7 +162,7 @@ def _match(
     found = rule.pattern.match(text, start)
     if found is None:
         return start, None
-    group = "s" if "s" in rule.pattern.groupindex else 0
+    group = "s" if "s" in found.re.groupindex else 0
     secret = found[group]
     body = secret if group else secret[literal_length:]
     is_token = rule.is_right(secret) and not is_sample(secret)

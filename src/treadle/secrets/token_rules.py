@@ -14,6 +14,7 @@ import re
 from base64 import urlsafe_b64decode
 from binascii import crc32
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -70,18 +71,45 @@ class TokenRule(Struct, frozen=True):
     that the literals may stand in a short word, so that the whole text is looked through for them;
     `is_named` that they stand in the name of a value, up to `NAME_DISTANCE_MAX` characters before.
     `can_wrap` tells whether line ends may stand in it, where a terminal has cut it.
+
+    Patterns are compiled when a literal of theirs is found for the first time: most processes meet
+    none, and all of them take a tenth of what the chat may take until it hears keys.
     """
 
     kind: str
     literals: tuple[str, ...]
-    pattern: re.Pattern[str]
+    source: str
+    flags: int = 0
     head: str = ""
+    """A class of characters, as in a pattern, without its brackets."""
     head_length_max: int = 0
     is_right: Callable[[str], bool] = lambda _: True
     is_whole: bool = False
     is_named: bool = False
     can_wrap: bool = True
     is_long: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What matches a whole token."""
+        return _compile(self.source, self.flags)
+
+    @property
+    def head_characters(self) -> frozenset[str]:
+        """What may stand before a literal in the token."""
+        return _list_characters(self.head)
+
+
+@cache
+def _compile(source: str, flags: int) -> re.Pattern[str]:
+    return re.compile(source, flags)
+
+
+@cache
+def _list_characters(head: str) -> frozenset[str]:
+    return (
+        frozenset(re.findall(f"[{head}]", "".join(map(chr, range(128))))) if head else frozenset()
+    )
 
 
 def in_base62(number: int, length: int) -> str:
@@ -126,29 +154,29 @@ def _rule(kind: str, literals: str, body: str, **more: object) -> TokenRule:
     """A token that begins with one of the literals, which are given with spaces between them."""
     words = tuple(literals.split())
     first = "|".join(map(re.escape, words))
-    pattern = re.compile(f"{_START}(?:{first})(?:{body}){_END}", re.ASCII)
-    return TokenRule(kind, words, pattern, **more)  # type: ignore[arg-type]
+    source = f"{_START}(?:{first})(?:{body}){_END}"
+    return TokenRule(kind, words, source, re.ASCII, **more)  # type: ignore[arg-type]
 
 
 def _inner(
     kind: str, literals: str, pattern: str, head: str, length_max: int, **more: object
 ) -> TokenRule:
     """A token with the literal inside, after characters of the class `head`."""
-    whole = re.compile(f"{_START}(?:{pattern}){_END}", re.ASCII)
-    chars = "".join(c for c in map(chr, range(128)) if re.fullmatch(f"[{head}]", c))
-    return TokenRule(kind, tuple(literals.split()), whole, chars, length_max, **more)  # type: ignore[arg-type]
+    source, words = f"{_START}(?:{pattern}){_END}", tuple(literals.split())
+    return TokenRule(kind, words, source, re.ASCII, head, length_max, **more)  # type: ignore[arg-type]
 
 
 def _named(kind: str, names: str, value: str, words: str = "key|token|secret") -> TokenRule:
     """A value that is known by the name it is given; `names` is how that may be written."""
     found = tuple(names.split())
     first = "|".join(map(re.escape, found))
-    pattern = re.compile(
+    source = (
         rf"(?:{first})[A-Za-z0-9_-]{{0,24}}?(?i:{words})[A-Za-z_]{{0,8}}{_GAP}"
-        rf"(?:(?i:bearer|bot|token) )?(?P<s>{value}){_END}",
-        re.ASCII,
+        rf"(?:(?i:bearer|bot|token) )?(?P<s>{value}){_END}"
     )
-    return TokenRule(kind, found, pattern, is_right=is_mixed, is_named=True, can_wrap=False)
+    return TokenRule(
+        kind, found, source, re.ASCII, is_right=is_mixed, is_named=True, can_wrap=False
+    )
 
 
 RULES: Final = (
@@ -165,10 +193,8 @@ RULES: Final = (
     TokenRule(
         "azure_storage_key",
         ("AccountKey", "SharedAccessKey"),
-        re.compile(
-            rf"(?:SharedAccess|Account)Key{_EQUALS}(?P<s>[A-Za-z0-9+/]{{43}}(?:[A-Za-z0-9+/]{{43}})?"
-            rf"{_EQUALS}{{1,2}})"
-        ),
+        rf"(?:SharedAccess|Account)Key{_EQUALS}(?P<s>[A-Za-z0-9+/]{{43}}(?:[A-Za-z0-9+/]{{43}})?"
+        rf"{_EQUALS}{{1,2}})",
         is_whole=True,
         can_wrap=False,
     ),
@@ -278,16 +304,14 @@ RULES: Final = (
     TokenRule(
         "slack_webhook",
         ("hooks.slack.com",),
-        re.compile(
-            rf"hooks\.slack\.com{_SLASH}(?:services|workflows|triggers)"
-            rf"(?P<s>(?:{_SLASH}[A-Za-z0-9]{{8,48}}){{2,4}})"
-        ),
+        rf"hooks\.slack\.com{_SLASH}(?:services|workflows|triggers)"
+        rf"(?P<s>(?:{_SLASH}[A-Za-z0-9]{{8,48}}){{2,4}})",
         is_right=is_mixed,
     ),
     TokenRule(
         "discord_webhook",
         ("api/webhooks/", "api\\/webhooks\\/", "api\\\\/webhooks\\\\/"),
-        re.compile(rf"api{_SLASH}webhooks{_SLASH}(?P<s>[0-9]{{17,20}}{_SLASH}[\w-]{{60,80}}+)"),
+        rf"api{_SLASH}webhooks{_SLASH}(?P<s>[0-9]{{17,20}}{_SLASH}[\w-]{{60,80}}+)",
     ),
     _named(
         "discord_bot_token",
@@ -329,7 +353,7 @@ RULES: Final = (
     TokenRule(
         "private_key",
         ("-----BEGIN",),
-        re.compile(_PEM),
+        _PEM,
         is_whole=True,
         can_wrap=False,
         is_long=True,
@@ -337,10 +361,8 @@ RULES: Final = (
     TokenRule(
         "jwt",
         ("eyJ",),
-        re.compile(
-            _START_STRICT + r"eyJ[A-Za-z0-9_-]{10,4000}+\.eyJ[A-Za-z0-9_-]{10,8000}+"
-            r"\.[A-Za-z0-9_-]{20,2000}+"
-        ),
+        _START_STRICT + r"eyJ[A-Za-z0-9_-]{10,4000}+\.eyJ[A-Za-z0-9_-]{10,8000}+"
+        r"\.[A-Za-z0-9_-]{20,2000}+",
         is_right=_is_jwt,
         is_long=True,
     ),
@@ -348,10 +370,8 @@ RULES: Final = (
     TokenRule(
         "url_password",
         ("://", ":\\/\\/", ":\\\\/\\\\/"),
-        re.compile(
-            rf":{_SLASH}{_SLASH}[^\s/?#@:\"'<>`\\]{{0,100}}:(?P<s>[^\s/@\"'<>`\\]{{8,200}})@"
-            r"[A-Za-z0-9\[]"
-        ),
+        rf":{_SLASH}{_SLASH}[^\s/?#@:\"'<>`\\]{{0,100}}:(?P<s>[^\s/@\"'<>`\\]{{8,200}})@"
+        r"[A-Za-z0-9\[]",
         is_right=lambda secret: is_telling(unquote(secret)),
         is_whole=True,
         can_wrap=False,
@@ -359,10 +379,8 @@ RULES: Final = (
     TokenRule(
         "url_token",  # `https://TOKEN@host`, `https://TOKEN:x-oauth-basic@host`
         ("http://", "https://", "http:\\/\\/", "https:\\/\\/", "http:\\\\/", "https:\\\\/"),
-        re.compile(
-            rf"https?:{_SLASH}{_SLASH}(?P<s>[A-Za-z0-9_.~%+=-]{{20,400}}+)"
-            r"(?::[a-z-]{0,16}+)?@[A-Za-z0-9\[]"
-        ),
+        rf"https?:{_SLASH}{_SLASH}(?P<s>[A-Za-z0-9_.~%+=-]{{20,400}}+)"
+        r"(?::[a-z-]{0,16}+)?@[A-Za-z0-9\[]",
         is_right=lambda secret: is_mixed(secret) and is_telling(unquote(secret)),
         is_whole=True,
         can_wrap=False,
@@ -395,6 +413,12 @@ _BASE64_OPEN: Final = (
     rf"|[A-Za-z0-9+/]{{16,40}}(?:{_BASE64_LINE_END}[A-Za-z0-9+/]{{16,40}})*+"
     rf"(?:{_BASE64_LINE_END}[A-Za-z0-9+/]{{0,15}}+)?)(?:{_BASE64_LINE_END}|\\{{0,8}}\r?)"
 )
-OPEN: Final = re.compile(rf"(?:{_NAME_OPEN}|{_PEM_OPEN}|{_BASE64_OPEN})\Z")
-"""The end of a text that more of a secret with spaces in it may follow: a value behind its name,
-the lines of a key, the lines of base64."""
+_OPEN: Final = rf"(?:{_NAME_OPEN}|{_PEM_OPEN}|{_BASE64_OPEN})\Z"
+
+
+def compile_open_end() -> re.Pattern[str]:
+    """The end of a text that more of a secret with spaces in it may follow.
+
+    That is a value behind its name, the lines of a key, the lines of base64.
+    """
+    return _compile(_OPEN, 0)

@@ -93,7 +93,7 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
         with suppress(MissingModelError):  # once there is a screen, the chat helps
             await chat.sessions.prepare(options.thread or None, latest=options.latest)
     # Here, so that the tests of what a start costs can tell who imports what.
-    from treadle.app.stores import user_folders
+    from treadle.app.folders import user_folders
     from treadle.terminal.terminal_factory import make_terminal
 
     terminal = make_terminal(
@@ -189,7 +189,7 @@ async def _prepare_chat(chat: Chat, *, is_named: bool) -> None:
 def _note_resumption() -> None:
     """Who goes on with a thread needs no tip about it any more."""
     from treadle.app.feature_tips import mark_used
-    from treadle.app.stores import user_folders
+    from treadle.app.folders import user_folders
 
     mark_used(user_folders(), "resume")
 

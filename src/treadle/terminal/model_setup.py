@@ -125,8 +125,8 @@ def _describe(source: ModelSource) -> str:
 
 async def _use(chat: ModelSetupHost, source: ModelSource) -> str | None:
     """Have this one answer; `None` if the person has thought better of it, or its key is none."""
+    from treadle.app.folders import user_folders
     from treadle.app.model_setup import use_provider
-    from treadle.app.stores import user_folders
 
     model = ""
     if source.kind == "server":
@@ -151,8 +151,8 @@ async def _use(chat: ModelSetupHost, source: ModelSource) -> str | None:
 
 async def _ask_for_key(chat: ModelSetupHost, provider: str) -> bool:
     """Whether there is a key now. It is never shown, and kept only if it is not refused."""
+    from treadle.app.folders import user_folders
     from treadle.app.model_setup import check_key, check_takes_key, keep_key
-    from treadle.app.stores import user_folders
     from treadle.config.loader import load_settings
 
     loaded = await asyncio.to_thread(load_settings, chat.folder, os.environ)

@@ -6,10 +6,10 @@ import asyncio
 import os
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from treadle.process.result import Ran
-from treadle.workspace.git import Repository
+if TYPE_CHECKING:
+    from treadle.process.result import Ran
 
 PATHS_MAX: Final = 50_000
 """Files that are looked at."""
@@ -71,6 +71,9 @@ def _list_git_files(folder: Path) -> list[str] | None:
 
 
 async def _run_ls_files(folder: Path) -> Ran:
+    # Here, because it is not needed until somebody types a name.
+    from treadle.workspace.git import Repository
+
     return await Repository(folder).read(
         *("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
         out_size_max=LISTING_SIZE_MAX,
