@@ -20,6 +20,7 @@ def test_what_was_typed_stands_above_its_answer_apart_from_what_was_before(start
     assert lines[at - 1 : at + 2] == ["", "> /cost", "nothing was asked of a model yet"]
     assert lines[at + 2 : at + 4] == ["", "> /plan"]
     talk.say("/compress", "there is no /compress; did you mean /compact?")
+    assert "\n\n> /compress\nthere is no /compress" in talk.text
     talk.say("/clear", "a new thread begins with your next prompt")
     talk.type("/exit" + ENTER)
     assert talk.wait_for_end() == 0

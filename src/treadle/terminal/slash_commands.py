@@ -103,6 +103,7 @@ class SlashCommands:
         if found is None and self.listed is None:
             chat.run_in_background(self._run_when_known(text, steers=steers))
         elif found is None:
+            self._echo(text)
             self._tell_unknown(name)
         elif found.is_prompt:
             chat.turns.add_prompt(text, steers=steers)
@@ -125,14 +126,17 @@ class SlashCommands:
     async def _run_command(
         self, text: str, command: SlashCommand, rest: str, over: Callable[[], None]
     ) -> None:
-        """Show what was typed, as prompts are shown, and do it."""
-        terminal = self._chat.terminal
         try:
-            if not terminal.is_plain:  # there the line still stands as it was entered
-                terminal.commit("", styled_text("> ", "accent").append(sanitize_text(text)))
+            self._echo(text)
             await command.run(rest)
         finally:
             over()
+
+    def _echo(self, text: str) -> None:
+        """Show what was typed, as prompts are shown, apart from what stands above."""
+        terminal = self._chat.terminal
+        if not terminal.is_plain:  # there the line still stands as it was entered
+            terminal.commit("", styled_text("> ", "accent").append(sanitize_text(text)))
 
     def _tell_unknown(self, name: str) -> None:
         from treadle.app.command_meanings import suggest_slash_command
