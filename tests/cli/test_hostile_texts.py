@@ -97,7 +97,7 @@ TOLD = (
     *("run {bad} -m {bad}", "private {id}", "private {bad}", "share {id}", "unshare {id}"),
     *("sync --status", "sync {bad}", "config show", "config {bad}", "models {bad}"),
     *("config set {bad} 1", "config set models.default {bad}", "help {bad}"),
-    *("login {bad}", "logout {bad}", "completion {bad}"),
+    *("login {bad}", "logout {bad}", "completion {bad}", "acp"),
 )
 """Command lines; `{bad}` is a hostile text."""
 

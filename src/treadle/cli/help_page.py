@@ -39,7 +39,10 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("trash", "restore", "du", "gc", "scrub", "verify"),
         ),
         "Share": ("pr", "sync", "share", "unshare", "private", "serve", "admin"),
-        "Set up": ("login", "logout", "config", "models", "doctor", "completion", "graph", "help"),
+        "Set up": (
+            *("login", "logout", "config", "models", "doctor", "acp", "completion", "graph"),
+            "help",
+        ),
     }
 )
 """Every command, in the order in which `treadle help --all` lists them."""

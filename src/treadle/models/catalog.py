@@ -175,10 +175,15 @@ class Catalog(Struct, frozen=True):
         A key file or command counts as a key; neither is looked at.
         """
         for name, entry in self.providers.items():
-            has_key = environ.get(entry.key_env, "").strip() if entry.key_env else ""
-            if entry.default_model and (has_key or entry.key_file or entry.key_command):
+            if entry.default_model and has_key(entry, environ):
                 return name
         return None
+
+
+def has_key(entry: ProviderEntry, environ: Mapping[str, str]) -> bool:
+    """Whether a provider has a key; a key file or command counts as one and is not looked at."""
+    is_set = bool(entry.key_env and environ.get(entry.key_env, "").strip())
+    return is_set or bool(entry.key_file or entry.key_command)
 
 
 def _has_prefix(name: str, start: str) -> bool:

@@ -8,71 +8,20 @@ no numbers.
 from __future__ import annotations
 
 import difflib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-import msgspec
-from msgspec import Struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
+from treadle.app.threads.call_changes import FileReader as FileReader
+from treadle.app.threads.call_changes import OriginalFiles, apply_call, read_originals
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 
-FILE_SIZE_MAX: Final = 1024 * 1024
 COMPARED_LINES_MAX: Final = 1000
 """Lines between the first and the last difference that are compared; of more, all are shown."""
 CONTEXT_LINES: Final = 3
 NO_NEWLINE_MARK: Final = "\\ no newline at the end"
 """Stands below the last line of one side of a diff if only the other one ends with a newline."""
-
-FileReader: TypeAlias = Callable[[str], bytes | None]
-"""A file's content by its path in the workspace; `None` if there is none. Raises `OSError` if it
-cannot be read, or is too large."""
-
-
-class OriginalFiles(Struct, frozen=True):
-    """The files of a call, by path, as they were when it began; `None` where there was none."""
-
-    contents: Mapping[str, bytes | None]
-
-
-def make_file_reader(folder: Path) -> FileReader:
-    """Reads small files of a folder, and nothing outside it."""
-
-    def read(path: str) -> bytes | None:
-        from treadle.core.tools import ToolErrorKind
-        from treadle.tool_failure import ToolFailure
-        from treadle.tools.paths import Root
-
-        root = Root(folder)
-        try:
-            fd = root.open_file(path)
-        except ToolFailure as failure:
-            if failure.kind is ToolErrorKind.FILE_NOT_FOUND:
-                return None
-            raise OSError(failure.message) from failure
-        finally:
-            root.close()
-        with os.fdopen(fd, "rb") as file:
-            content = file.read(FILE_SIZE_MAX + 1)
-        if len(content) > FILE_SIZE_MAX:
-            raise OSError("it is too large to compare")
-        return content
-
-    return read
-
-
-def read_originals(call: ToolCall, read: FileReader | None) -> OriginalFiles | None:
-    """The files that the call is about to change; `None` if it changes none, or who knows."""
-    paths = list_written_paths(call)
-    if not paths or read is None:
-        return None
-    try:
-        return OriginalFiles({path: read(path) for path in paths})
-    except (OSError, ValueError):
-        return None
 
 
 def preview_diff(call: ToolCall, read: FileReader | None = None) -> str | None:
@@ -81,7 +30,7 @@ def preview_diff(call: ToolCall, read: FileReader | None = None) -> str | None:
     if arguments is None or not list_written_paths(call):
         return None
     before = read_originals(call, read)
-    after = None if before is None else _apply_call(call, arguments, before.contents)
+    after = None if before is None else apply_call(call, arguments, before.contents)
     if before is not None and after is not None:
         return _diff_files(call, before.contents, after)
     return _diff_arguments(call, arguments)
@@ -94,7 +43,7 @@ def compute_diff(
     arguments = read_arguments(call)
     if arguments is None or not list_written_paths(call):
         return None
-    after = None if before is None else _apply_call(call, arguments, before.contents)
+    after = None if before is None else apply_call(call, arguments, before.contents)
     if before is not None and after is not None and read is not None:
         try:
             # `before` may have been read when the change was made already.
@@ -104,29 +53,6 @@ def compute_diff(
         except (OSError, ValueError):
             pass
     return _diff_arguments(call, arguments)
-
-
-def _apply_call(
-    call: ToolCall, arguments: dict[str, Any], before: Mapping[str, bytes | None]
-) -> Mapping[str, bytes | None] | None:
-    """The contents that the call makes of its files; `None` if it would fail."""
-    from treadle.tool_failure import ToolFailure
-    from treadle.tools.edit_file import Edit, apply_edits
-    from treadle.tools.patch_changes import patch_files
-    from treadle.tools.patch_format import parse_patch
-
-    kind = kind_of(call.tool_name)
-    try:
-        if kind is ToolKind.PATCH:
-            patched = patch_files(parse_patch(str(arguments["input"])), before.__getitem__)
-            return {one.path: one.new for one in patched.files}
-        path = str(arguments["path"])
-        if kind is ToolKind.WRITE:
-            return {path: str(arguments["content"]).encode()}
-        edits = msgspec.convert(arguments["edits"], list[Edit])
-        return {path: apply_edits(before[path], edits, path)[0]}
-    except (KeyError, ValueError, msgspec.ValidationError, ToolFailure):
-        return None
 
 
 def _diff_files(

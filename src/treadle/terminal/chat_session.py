@@ -14,7 +14,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel
 from treadle.errors import MissingModelError, TreadleError, UsageError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
     from treadle.outputs import Output
-    from treadle.thread.fold import ThreadFold
 
 
 class ChatOptions(Struct, frozen=True):
@@ -136,12 +134,12 @@ class ChatSession:
                 raise
             self._model = found
             made = await asyncio.to_thread(self._prepare, thread, latest)
-        setup, parts, fold, standing, prompts = made
+        setup, parts, mode, standing, prompts = made
         self.setup = setup
         self.thread_id = setup.thread_id
         self.folder, self.model = parts.folder, parts.config.model_name
-        self.mode = _mode_of(setup)
-        self.is_private = self._is_private if fold is None else fold.is_private
+        self.mode = mode
+        self.is_private = self._is_private if setup.thread is None else setup.thread.is_private
         self.sandbox = standing
         self._people.on_prompts(prompts)
         for text in dict.fromkeys(setup.notices):
@@ -153,7 +151,7 @@ class ChatSession:
 
     def _prepare(
         self, thread: str | None, latest: bool
-    ) -> tuple[Setup, DriverParts, ThreadFold | None, str, PromptFileList]:
+    ) -> tuple[Setup, DriverParts, str, str, PromptFileList]:
         from treadle.app.sessions.host import Host, PersonCallbacks
         from treadle.app.sessions.prompt_files import list_prompts
         from treadle.app.sessions.setup import RunChoice
@@ -181,7 +179,7 @@ class ChatSession:
         parts = _build_parts(setup, self)
         standing = setup.make_sandbox(parts.folder).standing().confined
         prompts = list_prompts(parts.folder, setup.store.places)
-        return setup, parts, setup.thread, standing, prompts
+        return setup, parts, _mode_of(setup), standing, prompts
 
     async def open(self) -> Session:
         """The session at hand, opened if it is not: with a new thread if there is none.
@@ -335,11 +333,16 @@ def _build_parts(setup: Setup, sessions: ChatSession) -> DriverParts:
 def _rebuild_parts(
     setup: Setup, sessions: ChatSession, model: str | None, mode: ApprovalMode | None
 ) -> DriverParts:
-    """What a session is made of, with another choice."""
+    from treadle.app.sessions.reconfiguration import rebuild_parts
+
     assert sessions.thread_id is not None
-    fold = setup.store.load(sessions.thread_id).fold
-    choice = replace(setup.choice, model=model, mode=mode)
-    return replace(setup, thread=fold, choice=choice, notices=[]).build_parts()
+    return rebuild_parts(setup, sessions.thread_id, model, mode)
+
+
+def _mode_of(setup: Setup) -> str:
+    from treadle.app.sessions.reconfiguration import find_mode
+
+    return find_mode(setup)
 
 
 def _refuse_task(setup: Setup) -> None:
@@ -348,15 +351,6 @@ def _refuse_task(setup: Setup) -> None:
             f"thread {setup.thread_id} is a task, which takes no prompts",
             hint=f"`treadle resume {setup.thread_id}` goes on with it",
         )
-
-
-def _mode_of(setup: Setup) -> str:
-    """The name of the approval mode; that of the program which began the thread may have none."""
-    if setup.choice.mode is not None or setup.thread is None:
-        return setup.choose_new_approval().name
-    from treadle.app.sessions.approval_modes import find_recorded_approval
-
-    return find_recorded_approval(setup.thread.machine.config).name
 
 
 def _update_index(setup: Setup, thread_id: str) -> None:

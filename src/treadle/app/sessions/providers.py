@@ -24,7 +24,7 @@ from treadle.core.config import choose_model
 from treadle.core.llm import ModelTraits, Usage
 from treadle.core.tool_families import find_family_of
 from treadle.errors import UsageError
-from treadle.models.catalog import ModelRef, ProviderEntry
+from treadle.models.catalog import ModelRef, ProviderEntry, has_key
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.models.wire.provider import RequestExtras
 from treadle.runtime.ports import Provider
@@ -240,6 +240,22 @@ class Models:
         path = Path(self._record).expanduser()
         self._recorder = RecordingProvider(provider, path, redact, program=CREATOR)
         return self._recorder
+
+
+def list_ready_models(loaded: LoadedSettings) -> tuple[str, ...]:
+    """What short names stand for, and default models, of the providers that have a key.
+
+    No list is asked for, and no key is looked at.
+    """
+    catalog = loaded.catalog
+    ready = {
+        name
+        for name, entry in catalog.providers.items()
+        if loaded.find_exclusion(name, os.environ) is None and has_key(entry, os.environ)
+    }
+    defaults = (name for name in ready if catalog.providers[name].default_model)
+    found = (catalog.resolve(one) for one in (*catalog.aliases, *sorted(defaults)))
+    return tuple(dict.fromkeys(one.name for one in found if one.provider in ready))
 
 
 def make_provider(name: str, entry: ProviderEntry, key: str, loaded: LoadedSettings) -> Any:

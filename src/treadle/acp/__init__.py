@@ -1,0 +1,1 @@
+"""Speaks the Agent Client Protocol with an editor, over standard input and output."""
