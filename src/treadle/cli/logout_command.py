@@ -43,8 +43,8 @@ def command(ctx: click.Context, target: str | None, keep_token: bool) -> None:
 
 def _is_address(target: str) -> bool:
     """As `treadle login` tells a server from a provider; a key that is kept is its provider's."""
+    from treadle.app.folders import user_folders
     from treadle.app.model_setup import list_kept_keys
-    from treadle.app.stores import user_folders
 
     if ":" in target or "/" in target:
         return True
