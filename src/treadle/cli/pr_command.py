@@ -80,12 +80,12 @@ async def _propose(setup: Setup, base: str, *, is_sure: bool) -> None:
 
 
 def _show(plan: PullRequestPlan, text: PullRequestText) -> None:
+    from treadle.app.files.pull_requests import describe_uncommitted
+
     for one in plan.commits:
         print_notice(f"  {one.sha[:8]} {sanitize_text(one.subject)}")
-    if plan.uncommitted:
-        print_notice(
-            f"not part of it: {plan.uncommitted} files with changes that are not committed"
-        )
+    if left := describe_uncommitted(plan):
+        print_notice(left)
     click.echo(sanitize_text(text.whole))
 
 

@@ -62,11 +62,12 @@ async def ask_for_pull_request(chat: Chat, base: str) -> None:
 
 
 def _describe(plan: PullRequestPlan, text: PullRequestText) -> str:
+    from treadle.app.files.pull_requests import describe_uncommitted
+
     new = " (new, not checked out)" if plan.is_new else ""
     lines = [f"{one.sha[:8]} {one.subject}" for one in plan.commits[:COMMITS_SHOWN_MAX]]
     if (more := len(plan.commits) - COMMITS_SHOWN_MAX) > 0:
         lines.append(f"and {more} more commits")
-    if plan.uncommitted:
-        lines.append(f"not part of it: {plan.uncommitted} files with changes")
+    lines += filter(None, [describe_uncommitted(plan)])
     told = "\n".join(f"  {line}" for line in lines)
     return f"{plan.branch}{new} to {plan.remote}, for {plan.base}:\n{told}\n\n{text.whole}"

@@ -19,7 +19,7 @@ from treadle.process.program import run_bounded
 from treadle.process.result import Bounds, Ran
 from treadle.workspace.git import Absent, Repository
 from treadle.workspace.hooks import summarize_output
-from treadle.workspace.message import cut_diff
+from treadle.workspace.message import count_files, cut_diff
 from treadle.workspace.remote import normalise_remote
 
 PUSH_S_MAX: Final = 600.0
@@ -96,7 +96,7 @@ async def plan_pull_request(folder: str, *, title: str, base: str = "") -> PullR
     span = f"refs/remotes/{remote}/{base}..{status.head}"
     commits = await _list_commits(repository, span)
     if not commits:
-        more = f"; {len(status.changes)} files have changes that are not committed"
+        more = f"; there are changes in {count_files(len(status.changes))}"
         raise UsageError(
             f"{remote}/{base} has all commits that are here{more if status.changes else ''}",
             hint="/commit in the chat commits what the agent has changed",
@@ -115,6 +115,12 @@ async def plan_pull_request(folder: str, *, title: str, base: str = "") -> PullR
         is_new,
         len(status.changes),
     )
+
+
+def describe_uncommitted(plan: PullRequestPlan) -> str:
+    """What is no part of it, in words; empty if all is committed."""
+    count = plan.uncommitted
+    return f"not part of it: {count_files(count)} with changes" if count else ""
 
 
 async def _find_remote(repository: Repository, branch: str) -> tuple[str, str]:
