@@ -79,7 +79,9 @@ class Ruling(Enum):
 
     RUN = "run it"
     ASK = "ask a person"
-    UNAVAILABLE = "refuse it: its tool is not offered any more, or would not run it again"
+    UNAVAILABLE = (
+        "refuse it: its tool is not offered any more, refuses it, or would not run it again"
+    )
     FORBIDDEN = "refuse it: the mode does not allow it"
     UNAPPROVED = "refuse it: it has no yes, and it is too late to ask"
     CHANGED = "refuse it: the yes is for something else, and it is too late to ask"
@@ -207,9 +209,11 @@ def decide_call(
     stands = asked is not None and not event.is_reconfigured
     is_forbidden = _is_forbidden(config, call, scope)
     is_stuck = stands and (is_forbidden or bool(fault))
+    # One that its tool would refuse, whoever says yes: a state of a task may have asked about it.
+    is_failing = asked is not None and bool(event.failure)
     facts = CallFacts(
         _find_stage(status, is_asked=asked is not None),
-        bool(fault) and not stands,
+        is_failing or (bool(fault) and not stands),
         is_forbidden and not stands,
         yes,
         Need.NONE if is_stuck else _judge_need(config, needed, question),
@@ -222,7 +226,7 @@ def decide_call(
     if ruling is Ruling.ASK and question is not None:
         return CallDecision(ruling, _add_news(question, changed))
     words = {
-        Ruling.UNAVAILABLE: fault,
+        Ruling.UNAVAILABLE: event.failure if is_failing else fault,
         Ruling.UNAPPROVED: "" if question is None else question.reason,
         Ruling.CHANGED: changed,
     }

@@ -113,7 +113,7 @@ class CallAssessed(_Event, frozen=True, tag="call_assessed"):
     `is_withdrawn`: the tool was offered in this session and is not any more. `is_reconfigured`: a
     person has changed mode, model or tools in this session. `is_rerun`: a person has just said to
     run a call again that a crash left uncertain, bound to `rerun_bound`. Without `may_ask` nobody
-    is asked about the call: what needs a yes is refused.
+    is asked about the call: what needs a yes is refused. `failure` is why its tool would refuse it.
     """
 
     call_id: str
@@ -124,6 +124,7 @@ class CallAssessed(_Event, frozen=True, tag="call_assessed"):
     is_rerun: bool = False
     rerun_bound: ApprovalBinding | UnsetType = UNSET
     may_ask: bool = True
+    failure: str = ""
 
 
 class ApprovalRequired(_Event, frozen=True, tag="approval_required"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from msgspec import UNSET, UnsetType
@@ -23,11 +24,12 @@ from treadle.core.approval import (
 )
 from treadle.core.events import ApprovalDecided, CallAssessed
 from treadle.core.messages import ToolCall
-from treadle.core.tools import ApprovalBinding, ToolExecutionOutcome
+from treadle.core.tools import Access, ApprovalBinding, ToolExecutionOutcome
 from treadle.errors import UsageError
 from treadle.runtime.grants import make_grants, make_kind_grants, make_tool_grant
 from treadle.runtime.inbox import Inbox
 from treadle.runtime.ports import Tools
+from treadle.runtime.refused_calls import look_at
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.runtime.turn_progress import TurnProgress
 from treadle.thread.facts import Configured
@@ -71,6 +73,8 @@ class Approvals:
         self._settled = asyncio.Event()
         self._reruns: dict[str, ApprovalBinding | UnsetType] = {}
         self._repeats: Counter[str] = Counter()
+        self._failures: dict[str, str] = {}
+        """Why calls would fail, as they were looked at last."""
 
     @property
     def has_person(self) -> bool:
@@ -80,8 +84,9 @@ class Approvals:
     # ---- how a call stands ---------------------------------------------------------------------
 
     def scope_of(self, call: ToolCall) -> Scope | None:
-        """What a yes to the call covers, as things stand."""
-        return self.tools.scope_of(call)
+        """What a yes to the call covers, and whether its tool refuses it, as things stand."""
+        scope, self._failures[call.id] = look_at(self._journal, self.tools, call)
+        return scope
 
     def assess(self, call: ToolCall, scope: Scope | None) -> CallAssessed:
         """The call as things stand, for the machine to decide about."""
@@ -94,6 +99,7 @@ class Approvals:
             is_rerun=call.id in self._reruns,
             rerun_bound=self._reruns.get(call.id, UNSET),
             may_ask=self._repeats[call.id] < REPEAT_COUNT_MAX,
+            failure=self._failures.get(call.id, ""),
         )
 
     def count_repeats(self, questions: Sequence[Question]) -> None:
@@ -123,9 +129,24 @@ class Approvals:
 
     def _judge(self, question: Question) -> tuple[AgentAction, Question]:
         """What becomes of an open question as things stand, and what a yes would cover then."""
-        scope = self.scope_of(question.call)
+        said = self._journal.machine.conversation
+        asked = said[-1].tool_calls if said else ()
+        # Those before it run first, and may make of the files what it needs.
+        before = takewhile(lambda call: call.id != question.call.id, asked)
+        may_change = any(map(self._may_change, before))
+        look = look_at(self._journal, self.tools, question.call, may_change=may_change)
+        scope, failure = look
+        if scope is not None and question.scope == NO_SCOPE:  # a state of a task has asked
+            failure = failure or scope.refused
+        self._failures[question.call.id] = failure
         answer = self._journal.machine.handle_event(self.assess(question.call, scope))
         return answer, replace(question, scope=scope or NO_SCOPE)
+
+    def _may_change(self, call: ToolCall) -> bool:
+        """Whether a call may change a file, for all that is known before it is looked at."""
+        is_failing = bool(self._failures.get(call.id))
+        config = self._journal.machine.config
+        return not is_failing and config.access_of(call, NO_SCOPE) is Access.WRITE
 
     # ---- questions -----------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class CallScheduler:
         """The calls that run, each with the files that it writes, as far as it names them."""
         self._files_by_call: dict[str, tuple[str, ...]] = {}
         """The calls that had to wait for a file, each with those that it writes."""
-        self._started: list[tuple[ToolCall, Status]] = []
+        self._started: list[tuple[ToolCall, Status, bool]] = []
 
     def may_change(self, calls: Sequence[ToolCall]) -> bool:
         """Whether one of the calls may change something, as things stand."""
@@ -101,7 +101,7 @@ class CallScheduler:
         return any(isinstance(answer, RefuseCall) for answer in answers)
 
     def _record_start(self, call: ToolCall, status: Status, scope: Scope) -> None:
-        self._started.append((call, status))
+        self._started.append((call, status, bool(scope.refused)))
         access = UNSET if scope.access is None else scope.access
         # One that runs again because it only read needs no second record, unless it may change
         # something now: then nobody may run it a third time in silence.
@@ -144,15 +144,15 @@ class CallScheduler:
             for call_id in [one for one in self._running if one not in open_ids]:
                 del self._running[call_id]
 
-    def pop_started_calls(self) -> list[ToolCall]:
-        """The calls whose intent is on disk, to be run now."""
+    def pop_started_calls(self) -> list[tuple[ToolCall, bool]]:
+        """The calls whose intent is on disk, to be run now; true if its tool refuses it."""
         started, self._started = self._started, []
-        return [call for call, _ in started]
+        return [(call, is_refused) for call, _, is_refused in started]
 
     def pop_unrun_calls(self) -> list[ToolCall]:
         """The calls whose intent is recorded, of which this process knows that they never ran."""
         started, self._started = self._started, []
-        return [call for call, status in started if isinstance(status, _Pending)]
+        return [call for call, status, _ in started if isinstance(status, _Pending)]
 
     def clear(self) -> None:
         """Nothing is in flight any more."""

@@ -229,8 +229,8 @@ class TurnLoop:
             self._work.start(hook)
         elif due is not None and (work := self._make_own_work(due)) is not None:
             self._work.start(work)
-        for call in self._scheduler.pop_started_calls():
-            self._work.start(self._performer.run_call(call))
+        for call, is_refused in self._scheduler.pop_started_calls():
+            self._work.start(self._performer.run_call(call, is_refused=is_refused))
         retry = self._journal.machine.retry
         if retry is not None and not self._work.is_timer_armed:
             self._journal.emit(outputs.Retrying(retry.error, retry.delay_s))

@@ -24,7 +24,6 @@ from treadle.core.events import (
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
 from treadle.core.messages import Attachment, ToolCall, describe_left_out
 from treadle.core.repeated_calls import add_repeat_note, append_note
-from treadle.core.sightings import Sightings
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.request import extract_confidences
 from treadle.core.tools import (
@@ -52,6 +51,7 @@ from treadle.runtime.fail_closed_redaction import make_fail_closed_streams
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.recovery import find_effect
+from treadle.runtime.refused_calls import end_refused_call, list_sightings, look_ahead
 from treadle.runtime.stored_outputs import (
     describe_output_location,
     find_requested_output,
@@ -134,7 +134,7 @@ class Performer:
             response = replace(response, usage=estimate_request_usage(request, response.message))
         calls = self._resolve_calls(response)
         risks = tuple(map(self.tools.risk_of, calls))
-        scopes = tuple(map(self.tools.scope_of, calls))
+        scopes = tuple(one.scope for one in look_ahead(self._journal, self.tools, calls))
         return replace(
             event,
             response=response,
@@ -200,8 +200,13 @@ class Performer:
         text = append_forgotten_plan(self._journal.fold.conversation, action.through, text)
         return Compacted(action.through, text, at, used, model, action.words)
 
-    async def run_call(self, call: ToolCall) -> DurableEvent:
-        """Run one call to its end."""
+    async def run_call(self, call: ToolCall, *, is_refused: bool = False) -> DurableEvent:
+        """Run one call to its end.
+
+        Args:
+            call: what runs.
+            is_refused: whether its tool refused it when it began, so that nobody was asked.
+        """
 
         def on_progress(progress: ToolProgress) -> None:
             event = ToolProgressEvent(call.id, progress, self._journal.now())
@@ -210,7 +215,8 @@ class Performer:
                 progress = replace(progress, message=self._redact(progress.message))
             self._journal.emit(outputs.ToolProgressed(call.id, progress))
 
-        delegated = self._sub_agents.delegate(call, on_progress)
+        ended = await end_refused_call(self._journal, self.tools, call) if is_refused else None
+        delegated = None if ended else self._sub_agents.delegate(call, on_progress)
         if delegated is not None:
             outcome, usage = await delegated
             outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
@@ -220,10 +226,11 @@ class Performer:
         status = next((one for its, one in self._journal.machine.round if its.id == call.id), None)
         is_outward = getattr(status, "access", UNSET) is Access.NETWORK
         reads = status is not None and find_effect(status, self._config) is EffectClass.READ
-        refused = None
-        if is_outward or not reads:
+        refused = ended
+        if refused is None and (is_outward or not reads):
             refused = find_redaction_refusal(call, self._redact if is_outward else str)
-        if (wanted := find_requested_output(self._config, call)) is not None:
+        wanted = None if refused else find_requested_output(self._config, call)
+        if wanted is not None:
             said = self._journal.machine.conversation
             running = self._background.commands.find(wanted)
             live = None if running is None else (await running.read()).encode()
@@ -235,7 +242,7 @@ class Performer:
                 key,
                 limit_s,
                 on_progress,
-                self._list_sightings(),
+                list_sightings(self._journal),
                 self._background.commands,
             )
         else:
@@ -248,12 +255,6 @@ class Performer:
             outcome = append_note(outcome, f"\n{describe_end(end)}")
         told = tuple(end.call_id for end in ends)
         return ToolCompleted(call.id, outcome, self._journal.now(), ends=told)
-
-    def _list_sightings(self) -> Sightings:
-        """What the model knows of files by now."""
-        fold = self._journal.fold
-        round_ids = frozenset(call.id for call, _ in self._journal.machine.round)
-        return Sightings(fold.sightings, fold.conversation, round_ids)
 
     def _keep_shown(self, outcome: Outcome) -> Outcome:
         """The outcome with the attachments whose bytes are kept now, before a record names them."""

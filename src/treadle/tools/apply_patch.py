@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from treadle.core.approval import Scope, join_scopes
 from treadle.core.messages import SeenFile
@@ -10,7 +11,7 @@ from treadle.core.sightings import Sightings
 from treadle.core.tools import EffectClass, RewrittenFile, RiskLevel, ToolErrorKind
 from treadle.sandbox.thread_scratch import expand_variable
 from treadle.tool_failure import ToolFailure
-from treadle.tools.file_batch import FileReader, FileRewrite, rewrite_all
+from treadle.tools.file_batch import FileReader, FileRewrite, check_all, rewrite_all
 from treadle.tools.files import ABSENT, Written, digest_of
 from treadle.tools.known_files import refuse_changed, refuse_unseen
 from treadle.tools.line_digests import digest_lines
@@ -44,11 +45,19 @@ def scope_of_patch(arguments: Arguments, context: ToolContext) -> Scope:
     return join_scopes([scope_of_path(path, context) for path in list_patch_paths(sections)])
 
 
+def check_patch(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `apply_patch` would."""
+    sections = parse_patch(arguments["input"])
+    _refuse_scratch(sections, context)
+    check_all(context.workspace, lambda read: _list_rewrites(_patch(sections, context, read)))
+
+
 @tool(
     effect=EffectClass.MUTATE,
     risk=RiskLevel.MEDIUM,
     risk_of=risk_of_patch,
     scope_of=scope_of_patch,
+    check=check_patch,
 )
 def apply_patch(context: ToolContext, input: str) -> ToolReturn:  # noqa: A002  models know it so
     """Change, add, move and delete files by one patch: all of it or nothing.
@@ -80,27 +89,44 @@ def apply_patch(context: ToolContext, input: str) -> ToolReturn:  # noqa: A002  
     """
     sections = parse_patch(input)
     _refuse_scratch(sections, context)
-    root, sightings = context.workspace, context.sightings
     patched = PatchedFiles(())
 
     def plan(read: FileReader) -> list[FileRewrite]:
         nonlocal patched
-        try:
-            patched = patch_files(sections, read, root.name_of)
-            _refuse_links(root, patched.files)
-        except ToolFailure as failure:
-            try:
-                with with_near_names(root, failure.message):
-                    raise
-            finally:
-                failure.message += "; no file was changed"
-        _refuse_unknown(sightings, [(root.name_of(one.path), one) for one in patched.files])
-        return [FileRewrite(one.path, one.old, one.new, one.origin) for one in patched.files]
+        patched = _patch(sections, context, read)
+        return _list_rewrites(patched)
 
-    written = rewrite_all(root, plan)
-    if not written:
-        raise ToolFailure(ToolErrorKind.FAILED, "the patch leaves all files as they are")
+    written = rewrite_all(context.workspace, plan)
     return _make_result(patched, written)
+
+
+def _patch(
+    sections: Sequence[PatchSection], context: ToolContext, read: FileReader
+) -> PatchedFiles:
+    """All files as the patch makes them.
+
+    Raises:
+        ToolFailure: it does not fit, changes nothing, or would undo what the model does not know.
+    """
+    root = context.workspace
+    try:
+        patched = patch_files(sections, read, root.name_of)
+        _refuse_links(root, patched.files)
+    except ToolFailure as failure:
+        names = with_near_names(root, failure.message) if context.explains else nullcontext()
+        try:
+            with names:
+                raise
+        finally:
+            failure.message += "; no file was changed"
+    _refuse_unknown(context.sightings, [(root.name_of(one.path), one) for one in patched.files])
+    if all(one.old == one.new for one in patched.files):
+        raise ToolFailure(ToolErrorKind.FAILED, "the patch leaves all files as they are")
+    return patched
+
+
+def _list_rewrites(patched: PatchedFiles) -> list[FileRewrite]:
+    return [FileRewrite(one.path, one.old, one.new, one.origin) for one in patched.files]
 
 
 def _refuse_scratch(sections: Sequence[PatchSection], context: ToolContext) -> None:

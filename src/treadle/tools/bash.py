@@ -153,7 +153,28 @@ def _digest(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value)).hexdigest()
 
 
-@tool(effect=EffectClass.MUTATE, risk=RiskLevel.LOW, risk_of=risk_of_bash, scope_of=scope_of_bash)
+def check_bash(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `bash` would before it runs anything."""
+    _decide(make_wish(arguments), context)
+    os.close(context.workspace.open_folder(arguments["cwd"]))
+
+
+def _decide(wish: CommandWish, context: ToolContext) -> CommandDecision:
+    if "\0" in wish.command:
+        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "command: embedded null byte")
+    decision = decide_command(wish, context.sandbox)
+    if decision.refused:
+        raise ToolFailure(ToolErrorKind.REJECTED, decision.refused)
+    return decision
+
+
+@tool(
+    effect=EffectClass.MUTATE,
+    risk=RiskLevel.LOW,
+    risk_of=risk_of_bash,
+    scope_of=scope_of_bash,
+    check=check_bash,
+)
 async def bash(
     context: ToolContext,
     command: str,
@@ -191,12 +212,8 @@ async def bash(
         background: Whether to go on without waiting for it, as for a server or a long test run.
             You are told when it ends; it is stopped when the session ends.
     """
-    if "\0" in command:
-        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "command: embedded null byte")
     wish = CommandWish(command, access, network, outside)
-    decision = decide_command(wish, context.sandbox)
-    if decision.refused:
-        raise ToolFailure(ToolErrorKind.REJECTED, decision.refused)
+    decision = _decide(wish, context)
     output = Output(context.progress)
     limit_s = timeout_s or (BACKGROUND_TIMEOUT_S if background else TIMEOUT_S)
     work = _run_command(context, wish, decision, cwd, limit_s, output)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Annotated, Final, NamedTuple
 
@@ -19,11 +20,11 @@ from treadle.core.sightings import Sightings
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tool_failure import ToolFailure
 from treadle.tools.edit_causes import Missing, find_cause, show_cause
-from treadle.tools.files import EDIT_SIZE_MAX, digest_of, read_if_there, rewrite
+from treadle.tools.files import EDIT_SIZE_MAX, check_rewrite, digest_of, read_if_there, rewrite
 from treadle.tools.known_files import refuse_changed
 from treadle.tools.near_names import with_near_names
 from treadle.tools.paths import Root
-from treadle.tools.registry import ToolContext, ToolReturn, tool
+from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
 from treadle.tools.shown_lines import show_lines
 from treadle.tools.white_space import fit_replacement
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
@@ -68,11 +69,21 @@ class Applied(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
+def check_edit(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `edit_file` would."""
+    path, edits = arguments["path"], arguments["edits"]
+    with _explain_failure(context, path, edits):
+        check_rewrite(
+            context.workspace, path, lambda old: _apply(context, path, edits, old).content
+        )
+
+
 @tool(
     effect=EffectClass.MUTATE,
     risk=RiskLevel.MEDIUM,
     risk_of=risk_of_writing,
     scope_of=scope_of_writing,
+    check=check_edit,
 )
 def edit_file(
     context: ToolContext, path: str, edits: Annotated[list[Edit], Meta(min_length=1)]
@@ -88,34 +99,48 @@ def edit_file(
         path: The file, relative to the workspace.
         edits: What to replace, in order.
     """
-    root, sightings = context.workspace, context.sightings
-    names = EditNames(
-        context.argument("edits.old_str"),
-        context.argument("edits.new_str"),
-        context.argument("edits.replace_all"),
-        is_single=context.shape is not None and bool(context.shape.spread),
-    )
     applied = Applied(b"", 0)
 
     def change(old: bytes | None) -> bytes:
         nonlocal applied
-        refuse_changed(sightings, root.name_of(path), digest_of(old), old)
-        applied = apply_edits(old, edits, path, names)
+        applied = _apply(context, path, edits, old)
         return applied.content
 
-    try:
-        with with_near_names(root, path):
-            written = rewrite(root, path, change)
-    except ToolFailure as failure:
-        if failure.kind is ToolErrorKind.TARGET_NOT_FOUND:
-            failure.message += _find_elsewhere(root, path, edits, sightings)
-        raise
+    with _explain_failure(context, path, edits):
+        written = rewrite(context.workspace, path, change)
     if written.size_before is None:
         return make_write_result(written, f"created {written.name}, {written.size} bytes")
     what = f"{applied.replaced} replacement{'' if applied.replaced == 1 else 's'}"
     sizes = f"{written.size_before} -> {written.size} bytes"
     said = (f"edited {written.name}: {what}, {sizes}", *applied.remarks)
     return make_write_result(written, "\n".join(said))
+
+
+def _apply(context: ToolContext, path: str, edits: Sequence[Edit], old: bytes | None) -> Applied:
+    """What the edits make of a file that the model knows as it is."""
+    refuse_changed(context.sightings, context.workspace.name_of(path), digest_of(old), old)
+    names = EditNames(
+        context.argument("edits.old_str"),
+        context.argument("edits.new_str"),
+        context.argument("edits.replace_all"),
+        is_single=context.shape is not None and bool(context.shape.spread),
+    )
+    return apply_edits(old, edits, path, names)
+
+
+@contextmanager
+def _explain_failure(context: ToolContext, path: str, edits: Sequence[Edit]) -> Iterator[None]:
+    """Say of what is not found where it may be, to who will read that."""
+    if not context.explains:
+        yield
+        return
+    try:
+        with with_near_names(context.workspace, path):
+            yield
+    except ToolFailure as failure:
+        if failure.kind is ToolErrorKind.TARGET_NOT_FOUND:
+            failure.message += _find_elsewhere(context.workspace, path, edits, context.sightings)
+        raise
 
 
 def apply_edits(

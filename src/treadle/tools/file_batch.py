@@ -19,6 +19,7 @@ from treadle.files.replacement import replace_file, write_draft
 from treadle.tool_failure import ToolFailure
 from treadle.tools.files import (
     Written,
+    check_place,
     digest_of,
     keep_mode,
     look_unchanged,
@@ -68,13 +69,10 @@ def rewrite_all(root: Root, plan: Callable[[FileReader], Sequence[FileRewrite]])
             meanwhile, or the disk refused. All files are as they were, unless the message says of
             one that it could not be put back; folders may have been made.
     """
-
-    def read(path: str) -> bytes | None:
-        with as_failure(path):
-            return read_if_there(root, path)
-
     with turn, ExitStack() as held:
-        changes = [one for one in plan(read) if one.old is not None or one.new is not None]
+        changes = [
+            one for one in plan(_make_reader(root)) if one.old is not None or one.new is not None
+        ]
         with _say_nothing_changed():
             placed = {one.path: _locate(root, one, held) for one in changes if one.old is not None}
             # Folders are made when nothing that is there stands in the way any more.
@@ -86,6 +84,23 @@ def rewrite_all(root: Root, plan: Callable[[FileReader], Sequence[FileRewrite]])
                     look_unchanged(one.place, one.name, one.change.path, one.change.old)
         _replace_all(ordered)
         return [_describe(root, one) for one in ordered]
+
+
+def check_all(root: Root, plan: Callable[[FileReader], Sequence[FileRewrite]]) -> None:
+    """Raise what `rewrite_all` would, as things stand; nothing is written or made."""
+    changes = plan(_make_reader(root))
+    for one in changes:
+        if one.old != one.new:
+            with _say_nothing_changed():
+                check_place(root, one.path)
+
+
+def _make_reader(root: Root) -> FileReader:
+    def read(path: str) -> bytes | None:
+        with as_failure(path):
+            return read_if_there(root, path)
+
+    return read
 
 
 @contextmanager

@@ -146,6 +146,48 @@ def overwrite(
         return _put(root, path, content, lambda place, name: _look_at(place, name, check))
 
 
+def check_rewrite(root: Root, path: str, change: Change) -> None:
+    """Raise what `rewrite` would, as things stand; nothing is written or made."""
+    with as_failure(path):
+        change(read_if_there(root, path))
+    check_place(root, path)
+
+
+def check_overwrite(root: Root, path: str, check: Check) -> None:
+    """The same for `overwrite`."""
+    check_place(root, path, check)
+
+
+def check_place(root: Root, path: str, check: Check | None = None) -> None:
+    """Raise where no file may be written, whatever it held; a folder that is missing is made."""
+    with as_failure(path):
+        try:
+            with root.locate(path) as (place, name):
+                root.refuse_protected(place, name, path)
+                stat_writable(place, name)
+                if check is not None:
+                    _look_at(place, name, check)
+        except ToolFailure as failure:
+            folder = os.path.normpath(path).rpartition("/")[0]
+            if failure.kind is not ToolErrorKind.FILE_NOT_FOUND:
+                raise
+            if folder.strip("/"):
+                _check_folder(root, folder, path)
+
+
+def _check_folder(root: Root, folder: str, path: str) -> None:
+    """Raise where no folder may be made on the way to a file."""
+    try:
+        with root.locate(folder) as (place, name):
+            root.refuse_protected(place, name, path)
+    except ToolFailure as failure:
+        above = folder.rpartition("/")[0]
+        if failure.kind is not ToolErrorKind.FILE_NOT_FOUND:
+            raise
+        if above.strip("/"):
+            _check_folder(root, above, path)
+
+
 def read_if_there(root: Root, path: str) -> bytes | None:
     """What a file holds; `None` if there is none.
 

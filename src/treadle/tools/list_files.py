@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Annotated, Final
 
@@ -9,7 +10,7 @@ from msgspec import Meta
 
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.tools.globs import make_filter
-from treadle.tools.registry import ToolContext, tool
+from treadle.tools.registry import Arguments, ToolContext, tool
 from treadle.tools.walk import walk
 
 ENTRY_COUNT_MAX: Final = 500
@@ -18,7 +19,13 @@ LIST_S_MAX: Final = 20.0
 """Seconds of looking; a network folder with millions of files must not hold up the turn."""
 
 
-@tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+def check_listing(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `list_files` would of a folder that it cannot open."""
+    make_filter(context.workspace.name_of(arguments["path"]), arguments["pattern"])
+    os.close(context.workspace.open_folder(arguments["path"]))
+
+
+@tool(effect=EffectClass.READ, risk=RiskLevel.LOW, check=check_listing)
 def list_files(
     context: ToolContext,
     path: str = ".",

@@ -9,6 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 from msgspec import Meta
 
+from treadle.core.conversation import OUTPUT_PREFIX
 from treadle.core.media import MediaError, identify_media, is_media
 from treadle.core.messages import SeenFile
 from treadle.core.sightings import Sighting
@@ -19,7 +20,7 @@ from treadle.tools.known_files import find_repetition
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.near_names import with_near_names
 from treadle.tools.paths import as_failure
-from treadle.tools.registry import ShownFile, ToolContext, ToolReturn, tool
+from treadle.tools.registry import Arguments, ShownFile, ToolContext, ToolReturn, tool
 
 OUTPUT_SIZE_MAX: Final = 30_000
 """Bytes of a file in one answer; below the 32 KiB above which a thread stores output apart."""
@@ -37,7 +38,14 @@ class _Page(NamedTuple):
     last_line: int = 0
 
 
-@tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+def check_reading(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `read_file` would of a file that it cannot open."""
+    _check_lines(arguments["start_line"], arguments["end_line"])
+    if not arguments["path"].startswith(OUTPUT_PREFIX):
+        os.close(context.workspace.open_file(arguments["path"]))
+
+
+@tool(effect=EffectClass.READ, risk=RiskLevel.LOW, check=check_reading)
 def read_file(
     context: ToolContext,
     path: str,

@@ -37,7 +37,7 @@ from msgspec.structs import replace
 
 from treadle import helper_programs
 from treadle.core.approval import Scope
-from treadle.core.messages import SeenFile, ToolCall
+from treadle.core.messages import ToolCall
 from treadle.core.sightings import Sightings
 from treadle.core.tool_families import OfferedTool
 from treadle.core.tools import (
@@ -79,6 +79,8 @@ RiskOf: TypeAlias = (
 """How risky a call with these arguments is. Pure: the same arguments there, the same risk."""
 ScopeOf: TypeAlias = "Callable[[Arguments, ToolContext], Scope]"
 """What a yes to a call with these arguments covers, as things stand now."""
+CheckCall: TypeAlias = "Callable[[Arguments, ToolContext], None]"
+"""Raises `ToolFailure` if a call with these arguments would fail; does nothing."""
 
 _log: Final = logging.getLogger("treadle.tools")
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
@@ -102,7 +104,8 @@ class ToolContext(Struct, frozen=True):
     `None` if nobody knows. `call_id` names the call in its thread. `background` takes commands that
     go on when their call has returned; `None` where nobody could look after them. `shape` is
     that in which the tool is offered, if it is not its own, and `names` are those of all tools that
-    are offered.
+    are offered. `explains` is false where a call is looked at and nobody reads why it would fail:
+    what takes time to find is left out then.
     """
 
     key: str
@@ -116,6 +119,7 @@ class ToolContext(Struct, frozen=True):
     background: BackgroundCommands | None = None
     shape: OfferedTool | None = None
     names: tuple[str, ...] = ()
+    explains: bool = True
 
     def argument(self, path: str) -> str:
         """What the model calls an argument of the tool, or a field of one (`LIST.FIELD`)."""
@@ -163,7 +167,16 @@ class Tool(Generic[P, R]):
     """A function that a model may call; still a function to everybody else."""
 
     __slots__ = (
-        *("_risk_of", "_scope_of", "definition", "function", "is_async", "shape", "signature"),
+        *(
+            "_check",
+            "_risk_of",
+            "_scope_of",
+            "definition",
+            "function",
+            "is_async",
+            "shape",
+            "signature",
+        ),
     )
 
     def __init__(
@@ -174,6 +187,7 @@ class Tool(Generic[P, R]):
         risk_of: RiskOf | None = None,
         scope_of: ScopeOf | None = None,
         shape: OfferedTool | None = None,
+        check: CheckCall | None = None,
     ) -> None:
         name = function.__name__ if shape is None else shape.name
         if not is_tool_name(name):
@@ -184,6 +198,7 @@ class Tool(Generic[P, R]):
             raise UsageError(f"the tool {name} needs a scope_of that is not async")
         self._risk_of: Final = None if risk_of is None else _with_context(risk_of)
         self._scope_of: Final = scope_of
+        self._check: Final = check
         self.function: Final = function
         self.shape: Final = shape
         self.signature: Final = Signature(function, ToolContext, shape)
@@ -194,7 +209,8 @@ class Tool(Generic[P, R]):
     def offered_as(self, shape: OfferedTool) -> Tool[P, R]:
         """The same tool in another shape: what it does, its risk and its scope stay."""
         told = self.definition
-        return Tool(self.function, told.effect, told.risk, self._risk_of, self._scope_of, shape)
+        own = (self.function, told.effect, told.risk)
+        return Tool(*own, self._risk_of, self._scope_of, shape, self._check)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
@@ -241,6 +257,18 @@ class Tool(Generic[P, R]):
             _log.error("scope_of of the tool %s failed: %s", self.definition.name, what)
             return Scope(reasons=("nobody can tell what it does",), must_ask=True)
 
+    def check(self, arguments_json: str, context: ToolContext) -> None:
+        """Raise what the call would, as things stand, before it does anything.
+
+        Raises:
+            ToolFailure: the arguments do not fit, or the tool refuses them.
+        """
+        arguments = self.signature.parse(arguments_json)
+        only_reads = self.definition.effect is EffectClass.READ
+        context, arguments = context.place(arguments, only_reads=only_reads)
+        if self._check is not None:
+            self._check(arguments, replace(context, shape=self.shape))
+
 
 def tool(
     *,
@@ -248,6 +276,7 @@ def tool(
     risk: RiskLevel = RiskLevel.MEDIUM,
     risk_of: RiskOf | None = None,
     scope_of: ScopeOf | None = None,
+    check: CheckCall | None = None,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]:
     """Declare a typed function, sync or async, to be a tool; its name is the tool's name.
 
@@ -263,11 +292,13 @@ def tool(
             that raises, or returns no level, counts as critical.
         scope_of: a function from the same arguments, and the context of the call, to what a
             person's yes to it covers. One that raises has the call asked about each time.
+        check: a function from the same two that raises `ToolFailure` where the call would fail as
+            things stand, and does nothing: nobody is asked about such a call.
 
     Raises:
         UsageError: the function cannot be a tool; the message says what is missing.
     """
-    return lambda function: Tool(function, effect, risk, risk_of, scope_of)
+    return lambda function: Tool(function, effect, risk, risk_of, scope_of, check=check)
 
 
 def _with_context(risk_of: RiskOf) -> Callable[[Arguments, ToolContext], RiskLevel]:
@@ -345,6 +376,28 @@ class Registry:
         tool = self._tools.get(call.tool_name)
         return None if tool is None else tool.scope_of(call.arguments_json, self._context())
 
+    def refusal_of(
+        self, call: ToolCall, sightings: Sightings | None = None, *, explains: bool = False
+    ) -> ToolExecutionOutcome.Error | None:
+        """See `CheckedTools`; a call of which nobody can tell counts as one that may run.
+
+        Args:
+            call: as the model asked.
+            sightings: which files the model has been told of; without them all may be written.
+            explains: whether the model will read it: what helps it to go on may take time to find.
+        """
+        tool = self._tools.get(call.tool_name)
+        if tool is None:
+            return None
+        context = self._make_context("", lambda progress: None, sightings, call.id)
+        try:
+            tool.check(call.arguments_json, replace(context, explains=explains))
+        except ToolFailure as failure:
+            return _make_failure(call, failure)
+        except (Exception, SystemExit) as broken:  # noqa: BLE001  it is asked about, or runs
+            _log.error("check of %s failed: %s", call.tool_name, type(broken).__name__)
+        return None
+
     def _context(self) -> ToolContext:
         """That of a call which does not run yet."""
         return self._make_context("", lambda progress: None)
@@ -388,13 +441,11 @@ class Registry:
             sightings: which files the model has been told of; without them all may be written.
             background: who looks after commands that go on; without it none does.
         """
-        seen: tuple[SeenFile, ...] = ()
         try:
             context = self._make_context(key, progress, sightings, call.id, background)
             return make_success(call, await self._run(call, context))
         except ToolFailure as failure:
-            error = ToolError(failure.kind, clean_text(failure.message), clean_text(failure.output))
-            seen = clean_names(failure.seen)
+            return _make_failure(call, failure)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -403,7 +454,7 @@ class Registry:
         except (Exception, SystemExit) as broken:  # noqa: BLE001  a tool's bug is data
             message = f"{type(broken).__name__}: {broken}"[:MESSAGE_SIZE_MAX]
             error = ToolError(ToolErrorKind.INTERNAL, clean_text(message))
-        return ToolExecutionOutcome.Error(call.id, error, seen=seen)
+        return ToolExecutionOutcome.Error(call.id, error)
 
     async def _run(self, call: ToolCall, context: ToolContext) -> Any:
         tool = self._tools.get(call.tool_name)
@@ -434,6 +485,11 @@ class Registry:
             # By its name there, a file of the workspace would count as seen.
             value = replace(value, seen=())
         return value
+
+
+def _make_failure(call: ToolCall, failure: ToolFailure) -> ToolExecutionOutcome.Error:
+    error = ToolError(failure.kind, clean_text(failure.message), clean_text(failure.output))
+    return ToolExecutionOutcome.Error(call.id, error, seen=clean_names(failure.seen))
 
 
 def _call_sync(

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from treadle import helper_programs
+from treadle.core.conversation import OUTPUT_PREFIX
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.process.environment import clean_environment
 from treadle.process.program import Cause, run
@@ -18,7 +19,7 @@ from treadle.tool_failure import ToolFailure
 from treadle.tools.globs import expand_braces
 from treadle.tools.grep import EXIT_BAD_PATTERN, Request
 from treadle.tools.paths import Root, as_failure
-from treadle.tools.registry import ToolContext, tool
+from treadle.tools.registry import Arguments, ToolContext, tool
 
 SEARCH_S_MAX: Final = 20.0
 """Seconds for one search; 100,000 files need a few."""
@@ -34,7 +35,14 @@ sys.exit(main())
 _GREP: Final = (sys.executable, "-I", "-S", "-W", "ignore", "-c", _MAIN)
 
 
-@tool(effect=EffectClass.READ, risk=RiskLevel.LOW)
+def check_search(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `search_files` would of a place that it cannot search."""
+    if not arguments["path"].startswith(OUTPUT_PREFIX):
+        expand_braces(arguments["glob"])
+        _is_file(context.workspace, arguments["path"])
+
+
+@tool(effect=EffectClass.READ, risk=RiskLevel.LOW, check=check_search)
 async def search_files(
     context: ToolContext, pattern: str, path: str = ".", glob: str = "**"
 ) -> str:

@@ -61,11 +61,15 @@ def make_web_fetch(fetcher: PageFetcher) -> AnyTool:
             access=Access.NETWORK,
         )
 
+    def check_fetching(arguments: Arguments, context: ToolContext) -> None:
+        _check(arguments["url"], fetcher, _network_of(context.sandbox))
+
     @tool(
         effect=EffectClass.READ,
         risk=RiskLevel.LOW,
         risk_of=risk_of_fetching,
         scope_of=scope_of_fetching,
+        check=check_fetching,
     )
     async def web_fetch(
         context: ToolContext, url: str, start_line: Annotated[int, Meta(ge=1)] = 1

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from treadle.core.tools import EffectClass, RiskLevel
-from treadle.tools.files import overwrite
+from treadle.tools.files import Check, check_overwrite, overwrite
 from treadle.tools.known_files import refuse_unseen
-from treadle.tools.registry import ToolContext, ToolReturn, tool
+from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
+
+
+def check_writing(arguments: Arguments, context: ToolContext) -> None:
+    """Raise what `write_file` would."""
+    path = arguments["path"]
+    check_overwrite(context.workspace, path, _make_check(context, path))
+
+
+def _make_check(context: ToolContext, path: str) -> Check:
+    def check(digest: str, old: bytes | None) -> None:
+        refuse_unseen(context.sightings, context.workspace.name_of(path), digest, old)
+
+    return check
 
 
 @tool(
@@ -14,6 +27,7 @@ from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_
     risk=RiskLevel.MEDIUM,
     risk_of=risk_of_writing,
     scope_of=scope_of_writing,
+    check=check_writing,
 )
 def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
     """Write a whole file, replacing what it held; missing folders are made.
@@ -25,11 +39,6 @@ def write_file(context: ToolContext, path: str, content: str) -> ToolReturn:
         path: The file, relative to the workspace.
         content: All of the new content.
     """
-    root, data = context.workspace, content.encode()
-
-    def check(digest: str, old: bytes | None) -> None:
-        refuse_unseen(context.sightings, root.name_of(path), digest, old)
-
-    written = overwrite(root, path, data, check)
+    written = overwrite(context.workspace, path, content.encode(), _make_check(context, path))
     was = "" if written.size_before is None else f" (was {written.size_before})"
     return make_write_result(written, f"wrote {written.name}, {written.size} bytes{was}")

@@ -22,6 +22,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.runtime.ports import Tools
+from treadle.runtime.refused_calls import CheckedTools
 from treadle.runtime.subagents import CallWork
 from treadle.tools.background import BackgroundCommands
 
@@ -49,6 +50,14 @@ class HookedTools:
     def scope_of(self, call: ToolCall) -> Scope | None:
         """See `Tools`."""
         return self._tools.scope_of(call)
+
+    def refusal_of(
+        self, call: ToolCall, sightings: Sightings | None = None, *, explains: bool = False
+    ) -> ToolExecutionOutcome.Error | None:
+        """See `CheckedTools`. No hook is asked about a call that would fail."""
+        if not isinstance(self._tools, CheckedTools):
+            return None
+        return self._tools.refusal_of(call, sightings, explains=explains)
 
     async def execute(
         self,
