@@ -186,6 +186,19 @@ async def test_a_resumed_thread_sends_the_same_bytes_again_and_then_more(
     assert_balanced(provider, server.requests[2].body)
 
 
+async def test_what_a_model_thought_is_reachable_after_its_answer(shell: Shell) -> None:
+    answers = stream(ANTHROPIC_STREAMS["interleaved thinking"]), said("anthropic", "Done.")
+    async with Loopback(*answers) as server:
+        await shell("-p", "look", **key_of("anthropic", server))
+    (thread,) = json.loads((await shell("list", "--json")).stdout)
+    shown = (await shell("show", thread["id"])).stdout
+    assert "\n  ∴ One.\n  ∴ Two.\n" in shown
+    page = (await shell("export", thread["id"], "--format", "markdown")).stdout
+    assert page.count("*thinking*\n\n```\n") == 2
+    html = (await shell("export", thread["id"], "--format", "html")).stdout
+    assert "<summary>thinking</summary><pre>\nOne.</pre>" in html.replace("\n<pre>", "<pre>")
+
+
 @pytest.mark.parametrize("provider", KEYS)
 async def test_what_a_provider_searched_for_is_told_and_goes_back_as_it_came(
     shell: Shell, provider: str

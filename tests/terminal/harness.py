@@ -13,6 +13,7 @@ picture by itself: a wait misses none, however late it looks.
 from __future__ import annotations
 
 import contextlib
+import copy
 import fcntl
 import os
 import pty
@@ -24,6 +25,7 @@ import sys
 import termios
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -114,6 +116,37 @@ def _read(line: Any, width: int) -> str:
     return "".join(line[column].data for column in range(width)).rstrip()
 
 
+class _TwoScreens(pyte.HistoryScreen):
+    """A terminal with another screen for programs that take all of it, which pyte does not know.
+
+    What is on it goes when they leave it, and nothing of it comes into the scrollback.
+    """
+
+    _other: Final = 1049
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        self._main: tuple[Any, Any, Any] | None = None
+        super().__init__(*given, **named)
+
+    @property
+    def is_on_other(self) -> bool:
+        return self._main is not None
+
+    def set_mode(self, *modes: int, **how: Any) -> None:
+        if self._other in modes and how.get("private") and self._main is None:
+            self._main = self.buffer, copy.copy(self.cursor), self.history
+            self.history = self.history._replace(top=deque(), bottom=deque())
+            self.buffer = defaultdict(self.buffer.default_factory)
+        super().set_mode(*modes, **how)
+
+    def reset_mode(self, *modes: int, **how: Any) -> None:
+        if self._other in modes and how.get("private") and self._main is not None:
+            self.buffer, self.cursor, self.history = self._main
+            self._main = None
+            self.dirty.update(range(self.lines))
+        super().reset_mode(*modes, **how)
+
+
 class Screen:
     """What a person in front of a terminal sees and does; leaving the `with` kills the program."""
 
@@ -131,7 +164,7 @@ class Screen:
         self.raw = bytearray()
         """All bytes that were taken in, for what a screen does not keep."""
         self._unseen = bytearray()
-        self._screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
+        self._screen = _TwoScreens(columns, rows, history=10_000, ratio=0.5)
         self._stream = pyte.ByteStream(self._screen)
         self._drawn: list[str] | None = None
         self._gone: dict[int, tuple[Any, str]] = {}  # by its number each line that does not change
@@ -305,6 +338,11 @@ class Screen:
     def shown(self) -> str:
         """The screen alone, without blank lines below."""
         return "\n".join(self.lines).rstrip("\n")
+
+    @property
+    def is_on_other(self) -> bool:
+        """Whether a program has taken the whole terminal; what was there comes back behind it."""
+        return self._screen.is_on_other
 
     @property
     def cursor(self) -> tuple[int, int]:

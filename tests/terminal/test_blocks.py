@@ -41,6 +41,7 @@ from treadle.terminal.blocks.markdown import (
     RENDERED_SIZE_MAX,
     MarkdownBlock,
 )
+from treadle.terminal.blocks.notices import prompt_block
 from treadle.terminal.call_diffs import FileReader, preview_diff, unified_diff
 from treadle.terminal.markdown_splitter import PART_LINES_MAX
 from treadle.thread.safe_text import sanitize_text
@@ -81,6 +82,43 @@ def test_what_is_marked_up_is_told_without_colours() -> None:
     assert shown("## Head\n\ntext\n\n```py\nx = 1\n```\n\n> said\n\n1. one\n2. two\n") == [
         *("## Head", "", "text", "", "  x = 1", "", "▌ said", "", " 1 one", " 2 two"),
     ]
+
+
+def test_headings_of_all_levels_are_told_apart_by_marks_and_by_looks() -> None:
+    marks = [f"{'#' * level} head" for level in range(1, 7)]
+    assert shown("\n\n".join(marks))[::2] == marks
+    assert shown("head\n===\n\nhead\n---\n")[::2] == marks[:2]
+    looks = [drawn(MarkdownBlock(mark), is_colored=True).strip("# \n") for mark in marks]
+    assert len({look.split("head")[0].rsplit("\x1b", 1)[1] for look in looks}) == 4
+    assert not any("2m" in look.split("# ")[1] for look in looks)  # none of them is dim
+
+
+def test_a_list_of_tasks_has_boxes() -> None:
+    text = "- [ ] to **do**\n- [x] done\n  - [X] within\n- [y] none\n- plain\n"
+    assert shown(text) == [
+        *(" [ ] to do", " [x] done", "      [x] within", " • [y] none", " • plain")
+    ]
+    long = f"- [ ] {'word ' * 20}\n"
+    assert all(line.startswith("     ") for line in shown(long, 40)[1:])
+
+
+def test_prose_is_at_most_a_hundred_columns_wide_and_code_and_tables_what_they_need() -> None:
+    words = "word " * 100
+    for prose in (words, f"# {words}", f"- {words}", f"> {words}", f"{words * 60}"):
+        assert max(map(len, shown(prose, 160))) <= 100
+        assert max(map(len, shown(prose, 160))) > 90
+    wide = "x" * 150
+    assert f"  {wide}" in shown(f"```\n{wide}\n```\n", 160)
+    assert shown(f"| a |\n|---|\n| {wide} |\n", 160)[-1] == wide
+
+
+def test_prompts_stand_out_with_colours_and_without() -> None:
+    block = prompt_block("fix\nit")
+    assert drawn(block).splitlines() == ["> fix", "> it"]
+    first, second = drawn(block, is_colored=True).splitlines()
+    for line in (first, second):
+        assert line.startswith("\x1b[1;7;36m> ")
+    assert drawn(MarkdownBlock("**bold** `code`"), is_colored=True).count("\x1b[1;36m") == 0
 
 
 def test_what_shows_nothing_takes_no_line() -> None:

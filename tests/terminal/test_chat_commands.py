@@ -206,18 +206,6 @@ def test_commands_that_are_typed_while_another_runs_come_after_it(
     assert talk.text.index("say /rename TITLE") < talk.text.index("Hello there.")
 
 
-def test_the_last_output_of_another_thread_is_not_shown_again(start: Start) -> None:
-    talk = start("--approval-mode", "auto")
-    talk.say("!echo of-the-first-$((1+1))", "of-the-first-2")
-    talk.wait_for(is_at_rest)
-    talk.type(ctrl("o"))
-    talk.wait_for(lambda screen: screen.text.count("of-the-first-2") == 2)
-    talk.say("/new", "a new thread begins")
-    talk.type(ctrl("o"))
-    talk.say("good morning", "Hello there.")
-    assert talk.text.count("of-the-first-2") == 2
-
-
 def test_who_names_no_thread_there_is_learns_it_before_anything_is_drawn(
     start: Start, repository: Path, environment: dict[str, str]
 ) -> None:

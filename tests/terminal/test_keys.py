@@ -144,9 +144,12 @@ def ctrl_r_searches_earlier_prompts(screen: Screen) -> None:
     screen.wait_for("submitted 'the needle again'")
 
 
-def ctrl_o_expands(screen: Screen) -> None:
-    screen.type(ctrl("o"))
-    screen.wait_for("expand")
+def ctrl_o_looks_through_all_and_comes_back(screen: Screen) -> None:
+    screen.type("text" + ctrl("o"))
+    screen.wait_for(lambda s: s.is_on_other and "what happened" in s.shown)
+    screen.type("q")
+    screen.wait_for(lambda s: not s.is_on_other and "> text" in s.shown)
+    assert "what happened" not in screen.text
 
 
 def ctrl_l_draws_anew(screen: Screen) -> None:
@@ -180,7 +183,7 @@ DONE: dict[str, Callable[[Screen], None]] = {
     "edit": ctrl_g_hands_the_input_to_the_editor,
     "paste_picture": ctrl_v_types_the_path_of_the_picture_on_the_clipboard,
     "search": ctrl_r_searches_earlier_prompts,
-    "expand": ctrl_o_expands,
+    "look_through": ctrl_o_looks_through_all_and_comes_back,
     "redraw": ctrl_l_draws_anew,
     "suspend": ctrl_z_suspends_and_fg_comes_back,
 }

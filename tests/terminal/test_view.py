@@ -34,9 +34,6 @@ from treadle.thread.undelivered_input import append_commands
 Success, Failure = ToolExecutionOutcome.Success, ToolExecutionOutcome.Error
 
 
-KEPT = {"big": "\n".join(f"line {n}" for n in range(500))}
-
-
 class Scene:
     """A view, its terminal, and a clock that tests set."""
 
@@ -45,7 +42,7 @@ class Scene:
     ) -> None:
         self.terminal = RecordingTerminal(width=width, is_plain=is_plain)
         self.now_s = 100.0
-        self.view = ChatView(self.terminal, now=lambda: self.now_s, folder=folder, whole=KEPT.get)
+        self.view = ChatView(self.terminal, now=lambda: self.now_s, folder=folder)
         self.terminal.view = self.view
 
     def show(self, *told: Output) -> str:
@@ -100,7 +97,7 @@ def test_text_is_live_until_its_block_is_finished() -> None:
     scene = Scene()
     scene.show(outputs.TurnStarted("t", "hello"))
     scene.stream("one **bo")
-    assert scene.terminal.live().splitlines()[0] == "one **bo"
+    assert scene.terminal.live().splitlines()[0] == "one bo"
     scene.stream("ld**\n\ntwo")
     assert scene.terminal.text().splitlines()[-1] == "one bold"
     assert scene.terminal.live().splitlines()[0] == "two"
@@ -129,15 +126,12 @@ def test_a_fraction_is_a_bar_and_units_are_counted() -> None:
 
 def test_parallel_calls_are_a_line_each_and_a_result_each() -> None:
     scene = Scene()
-    one, two = call("read_file", "c1", path="a.py"), call("read_file", "c2", path="b.py")
+    one, two = call("explore", "c1", task="a"), call("explore", "c2", task="b")
     scene.show(outputs.ToolStarted(one), outputs.ToolStarted(two))
-    assert [line[2:13] for line in scene.terminal.live().splitlines()] == [
-        "read_file a",
-        "read_file b",
-    ]
+    assert [line[2:11] for line in scene.terminal.live().splitlines()] == ["explore a", "explore b"]
     text = scene.show(ended(two, "B"), ended(one, "A"))
     assert text.splitlines() == [
-        *("", "● read_file b.py  0.0 s", "  B", "", "● read_file a.py  0.0 s", "  A")
+        *("", "● explore b  0.0 s", "  B", "", "● explore a  0.0 s", "  A")
     ]
     assert scene.terminal.live() == ""
 
@@ -181,28 +175,12 @@ def test_why_a_command_was_stopped_stands_below_the_end_of_its_output() -> None:
     assert lines[-5:] == ["  5", "  6", "  7", "  8", "  after 60 s"]
 
 
-def test_a_large_output_is_shown_whole_on_demand() -> None:
+def test_of_a_large_output_it_is_not_said_how_much_more_there_is() -> None:
     scene = Scene()
-    assert scene.view.expand() is None
     big = call("bash", "big", command="seq 500")
-    text = scene.show(
-        outputs.ToolStarted(big), ended(big, "line 0\n[cut]", BlobRef("0" * 64, 9000))
-    )
-    assert "… earlier lines (Ctrl+O)" in text
-    block = scene.view.expand()
-    assert block is not None
-    lines = drawn(block).splitlines()
-    assert lines[0] == "$ seq 500"
-    assert lines[-1] == "  line 499"
-
-
-def test_a_large_output_that_is_not_here_any_more_is_a_part_and_says_so() -> None:
-    scene = Scene()
-    gone = call("bash", "gone", command="seq 500")
-    scene.show(outputs.ToolStarted(gone), ended(gone, "line 0\n[cut]", BlobRef("0" * 64, 9000)))
-    block = scene.view.expand()
-    assert block is not None
-    assert drawn(block).splitlines()[-2:] == ["  [cut]", "  … only a part of it is here"]
+    kept = BlobRef("0" * 64, 9000)
+    text = scene.show(outputs.ToolStarted(big), ended(big, "line 0\n[cut]", kept))
+    assert text.splitlines()[2:] == ["  … earlier lines (Ctrl+O)", "  line 0", "  [cut]"]
 
 
 def test_a_retry_counts_down_and_says_what_begins_again() -> None:

@@ -17,6 +17,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from treadle.app.threads.transcript import PartKind, Transcript, TranscriptPart
 from treadle.terminal.ports import (
     DialogChoice,
     ListRow,
@@ -108,8 +109,9 @@ class Toy:
     def cycle_mode(self) -> None:
         self.say("cycle mode")
 
-    def expand(self) -> None:
-        self.say("expand")
+    async def read_transcript(self) -> Transcript:
+        part = TranscriptPart(PartKind.NOTE, "what happened", "a\nb")
+        return Transcript((part,), lambda part: (part.text.encode(), False))
 
     def take_back(self) -> None:
         self.terminal.fill(self.queued.pop().text)

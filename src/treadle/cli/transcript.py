@@ -26,6 +26,7 @@ from treadle.thread.fold import ThreadFold
 from treadle.thread.history import NumberedEntry, Turn
 from treadle.thread.plan import find_plan
 from treadle.thread.safe_text import sanitize_text
+from treadle.thread.thoughts import list_thoughts
 from treadle.thread.usage import sum_usage_by_turn
 from treadle.thread.web_searches import describe_web_search, list_web_searches
 
@@ -194,6 +195,12 @@ def _show_remark(text: str) -> None:
         click.echo(click.style(f"  · {sanitize_text(line)}", dim=True))
 
 
+def _show_thought(text: str) -> None:
+    for number, line in enumerate(text.splitlines()):
+        mark = " " if number else "∴"
+        click.echo(click.style(f"  {mark} {sanitize_text(line)}".rstrip(), dim=True))
+
+
 def _show_compaction(count: int) -> None:
     words = f"(the {count} messages above are summarised for the model)"
     click.echo(click.style(f"\n  {words}", dim=True))
@@ -241,6 +248,8 @@ def show_message(
         return
     mark = " (interrupted)" if message.interrupted else ""
     click.echo(click.style(f"{sanitize_text(message.name or who)}{mark}:", bold=True))
+    for thought in list_thoughts(message):
+        _show_thought(thought)
     for search in list_web_searches(message):
         _show_remark(describe_web_search(search))
     if message.content:

@@ -34,8 +34,12 @@ from treadle.thread.facts import (
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Record
 from treadle.thread.safe_text import sanitize_text
+from treadle.thread.thoughts import list_thoughts
 from treadle.thread.usage import list_usage, sum_usage_by_turn
 from treadle.thread.web_searches import describe_web_search, list_web_searches
+
+THINKING: Final = "thinking"
+"""The text of a note whose detail is what the model has thought."""
 
 
 class ReadableMessage(Struct, frozen=True):
@@ -194,6 +198,8 @@ class _ReadableThreadBuilder:
 
     def _add_message(self, at: str, message: Message) -> None:
         who = NOTE if message.name == NOTE else message.role
+        for thought in list_thoughts(message):
+            self._add_item(ReadableNote(at, THINKING, sanitize_text(thought)))
         for search in list_web_searches(message):
             self._add_item(ReadableNote(at, sanitize_text(describe_web_search(search))))
         if message.content or not message.tool_calls:

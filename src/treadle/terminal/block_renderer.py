@@ -5,6 +5,7 @@ What is imported here is loaded when the first block is made: see `view`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.terminal.call_text import CallResultText, preview_lines, title_of
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from treadle.core.messages import ToolCall
+    from treadle.terminal.read_group import EndedLook
 
 
 class BlockRenderer:
@@ -63,3 +65,13 @@ class BlockRenderer:
             is_known=is_known,
             is_plain=plain,
         )
+
+    def render_looks(self, looks: Sequence[EndedLook]) -> RenderableType:
+        """Calls that only looked at files; what a single one has said is shown too."""
+        from treadle.terminal.blocks.tools import looks_block
+        from treadle.terminal.read_group import describe_looks
+
+        if len(looks) == 1:
+            (one,) = looks
+            return self.render_result(one.call, one.how, one.took_s, diff=None)
+        return looks_block(*describe_looks(looks))

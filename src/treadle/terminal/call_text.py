@@ -55,7 +55,7 @@ def title_of(call: ToolCall) -> str:
     """A call in one line that steers no terminal: the command, or the tool and what it works on."""
     paths = list_written_paths(call)
     title = f"{call.tool_name} {', '.join(paths)}" if paths else describe_call(call)
-    return _to_single_line(title)
+    return to_single_line(title)
 
 
 def is_command(call: ToolCall) -> bool:
@@ -68,7 +68,8 @@ def is_file_change(call: ToolCall) -> bool:
     return kind_of(call.tool_name) in FILE_CHANGES
 
 
-def _to_single_line(text: str) -> str:
+def to_single_line(text: str) -> str:
+    """A text in one line that steers no terminal."""
     return sanitize_text(text).replace("\n", "⏎").replace("\t", " ")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
@@ -11,6 +11,9 @@ from prompt_toolkit.buffer import Buffer
 from treadle.terminal.dialogs import CompletionMenu, Dialog
 from treadle.terminal.ports import InputHandler, ListRow
 from treadle.terminal.screen_state import ScreenState
+
+if TYPE_CHECKING:
+    from treadle.app.threads.transcript import Transcript
 
 T = TypeVar("T")
 
@@ -41,6 +44,10 @@ class Canvas(Protocol):
 
     async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
         """Wait for a row."""
+        ...
+
+    async def browse(self, transcript: Transcript) -> None:
+        """Show a transcript on a screen of its own, until its person goes back."""
         ...
 
     async def run_in_terminal(self, work: Callable[[], T]) -> T:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treadle.app.sessions.open_threads import Session
     from treadle.app.sessions.prompt_files import PromptFileList
     from treadle.app.sessions.session_status import SessionStatus
+    from treadle.app.threads.transcript import Transcript
     from treadle.core.approval import Question
     from treadle.outputs import Output
     from treadle.terminal.view import ChatView
@@ -152,11 +153,12 @@ class Chat:
         """See `Keys`."""
         self.run_in_background(self.modes.cycle())
 
-    def expand(self) -> None:
+    async def read_transcript(self) -> Transcript | None:
         """See `Keys`."""
-        block = self.view.expand()
-        if block is not None:
-            self.terminal.commit_soon(block)
+        from treadle.terminal.thread_transcript import read_thread_transcript
+
+        commands = self.turns.unrecorded_commands
+        return await read_thread_transcript(self.sessions.thread_id, commands, self.show_error)
 
     def take_back(self) -> None:
         """See `Keys`."""

@@ -278,17 +278,6 @@ class ChatSession:
         """Whether the thread that begins with the next prompt may ever leave this machine."""
         self._is_private = self.is_private = is_private
 
-    def read_whole_output(self, call_id: str) -> str | None:
-        """All that a call has put out, of which the thread's message has a part; `None`: gone."""
-        from treadle.app.threads.outputs import read_output
-
-        if self.setup is None or self.thread_id is None:
-            return None
-        try:
-            return read_output(self.setup.store, self.thread_id, call_id)
-        except TreadleError:
-            return None
-
     # ---- choosing ------------------------------------------------------------------------------
 
     async def choose(self, *, model: str | None = None, mode: ApprovalMode | None = None) -> None:

@@ -103,9 +103,7 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     )
     from treadle.terminal.view import ChatView
 
-    view = ChatView(
-        terminal, now=time.monotonic, folder=_folder(options), whole=chat.sessions.read_whole_output
-    )
+    view = ChatView(terminal, now=time.monotonic, folder=_folder(options))
     chat.attach(terminal, view)
     terminal.view = chat.view
     chat.slash_commands.set_own(all_commands(chat))

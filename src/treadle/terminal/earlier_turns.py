@@ -18,6 +18,7 @@ from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.call_text import parse_result_message
 from treadle.terminal.markdown_splitter import MarkdownSplitter
 from treadle.terminal.plan_view import PlanView
+from treadle.terminal.read_group import EndedLook, is_look
 from treadle.thread.typed_words import strip_additions
 from treadle.thread.web_searches import describe_web_search, list_web_searches
 
@@ -48,12 +49,22 @@ def render_last_turn(
         yield line_block(f"{turns}: treadle show {thread_id}")
     calls = {call.id: call for one in messages[first:] for call in one.tool_calls}
     said = [messages[first]] if first < shown else []
+    looks: list[EndedLook] = []
     for message in [*said, *messages[shown:]]:
-        for block in _render_message(message, calls, blocks):
+        if (look := _find_look(message, calls)) is not None:
+            looks.append(look)
+            continue
+        rendered = [*_render_message(message, calls, blocks)]
+        if looks and rendered:
+            rendered.insert(0, blocks.render_looks(looks))
+            looks = []
+        for block in rendered:
             yield Text("")
             yield TrimmedBlock(block)
         if message in said:
             yield line_block(f"… {shown - first - 1} messages")
+    if looks:
+        yield from (Text(""), TrimmedBlock(blocks.render_looks(looks)))
     if (shown_plan := plan.restore(messages)) is not None:
         yield from (Text(""), shown_plan)
 
@@ -84,6 +95,15 @@ def _render_message(
             return  # the newest plan stands below all messages
         diff = preview_diff(call) if how.is_good else None
         yield blocks.render_result(call, how, None, diff=diff)
+
+
+def _find_look(message: Message, calls: dict[str, ToolCall]) -> EndedLook | None:
+    """A call that only looked at files, and has ended well; those in a row are one line."""
+    call = calls.get(message.tool_call_id or "")
+    if message.role != "tool" or call is None or not is_look(call):
+        return None
+    how = parse_result_message(message.content)
+    return EndedLook(call, how, None) if how.is_good else None
 
 
 def _is_prompt(message: Message) -> bool:

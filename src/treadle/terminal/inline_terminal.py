@@ -1,7 +1,7 @@
 """The drawn terminal: inline, below what was printed, with the terminal's own scrollback.
 
 Nothing is asked of the terminal that it would have to answer, so that none is waited for over a
-slow line; nothing switches to another screen.
+slow line. Only a transcript takes the terminal's other screen (`transcript_screen.py`).
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from treadle.terminal.history import InputHistory
 from treadle.terminal.keys import KEYS, QUIT_WITHIN_S, REWIND_WITHIN_S
 from treadle.terminal.ports import ListRow
 from treadle.terminal.question_pane import QuestionPane
+from treadle.terminal.thread_transcript import look_through
 from treadle.terminal.vim_keys import begin_insert, leave_insert
 
 PAGE_ROWS: Final = 10
@@ -191,9 +192,9 @@ class KeyActions:
         """Shift+Tab."""
         self._canvas.keys.cycle_mode()
 
-    def expand(self) -> None:
+    def look_through(self) -> None:
         """Ctrl+O."""
-        self._canvas.keys.expand()
+        self._run_in_background(look_through(self._canvas, self.show_hint))
 
     def redraw(self) -> None:
         """Ctrl+L."""

@@ -60,8 +60,8 @@ KEYS: Final = (
     KeyBinding("Ctrl+R", "search earlier prompts", "search", (("c-r",),)),
     KeyBinding(
         "Ctrl+O",
-        "the whole of the last output; in a question: the next page of it, as PgDn",
-        "expand",
+        "look through all that happened; in a question: the next page of it, as PgDn",
+        "look_through",
         (("c-o",),),
     ),
     KeyBinding("Ctrl+L", "draw the screen anew", "redraw", (("c-l",),)),

@@ -136,6 +136,26 @@ class MarkdownSplitter:
             count += len(line) + 1
         return "\n".join(reversed(lines))
 
+    def beginning(self, size: int) -> str | None:
+        """What is not finished, as it may be laid out already; `None` if it is shown as written.
+
+        Of what is long that is the end, as `tail` has it, behind what makes it what it is: the
+        first line of code, the head of a table. It begins with a line.
+        """
+        if self._goes_on and not self._fence:
+            return None
+        text = self.tail(size)
+        if len(text) >= self._size + self._unended_size:
+            return text
+        _, _, rest = text.partition("\n")
+        if self._fence:
+            return f"{self._opening}\n{rest}"
+        head = self._lines[:2]
+        if len(head) == 2 and "|" in head[0] and not head[1].strip(" |:-\t"):
+            return "\n".join([*head, rest])
+        # Code within a list, say: where in it the text begins is not known.
+        return None if any("```" in line or "~~~" in line for line in self._lines) else rest or None
+
     @property
     def has_rest(self) -> bool:
         """Whether something is not finished."""

@@ -19,10 +19,12 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from treadle.app.threads.transcript import Transcript
+
 T = TypeVar("T")
 
 StyledLine: TypeAlias = Sequence[tuple[str, str]]
-"""One line as (style, text) pieces; styles are those of `STYLES`."""
+"""One line as (style, text) pieces; styles are those of `STYLES`, or begin with `styles.LOOK`."""
 
 STYLES: Final = ("", "dim", "bold", "accent", "good", "warn", "bad", "code", "added", "removed")
 """All that a live line can look like. Both kinds of drawing know each name."""
@@ -103,8 +105,8 @@ class InputHandler(Protocol):
         """Shift+Tab: the next approval mode."""
         ...
 
-    def expand(self) -> None:
-        """Ctrl+O while nothing is asked: the whole of the last output."""
+    async def read_transcript(self) -> Transcript | None:
+        """Ctrl+O while nothing is asked: what happened in the thread; `None` if nothing has."""
         ...
 
     def take_back(self) -> None:

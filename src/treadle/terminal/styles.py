@@ -37,6 +37,18 @@ TEXT_STYLES: Final[Mapping[str, TextStyle]] = MappingProxyType(
 """Each name of `ports.STYLES`, and no other."""
 
 
+LOOK: Final = "look:"
+"""Before a style that is no name but what prompt_toolkit itself reads: that of a laid-out block."""
+
+TOOLKIT_COLORS: Final = (
+    *("ansiblack", "ansired", "ansigreen", "ansiyellow"),
+    *("ansiblue", "ansimagenta", "ansicyan", "ansigray"),
+    *("ansibrightblack", "ansibrightred", "ansibrightgreen", "ansibrightyellow"),
+    *("ansibrightblue", "ansibrightmagenta", "ansibrightcyan", "ansiwhite"),
+)
+"""The sixteen colours of a terminal, by their numbers."""
+
+
 def rich_style(name: str) -> str:
     """The style of a piece of a rich text; a console needs no theme for it."""
     return TEXT_STYLES[name].rich
@@ -44,4 +56,4 @@ def rich_style(name: str) -> str:
 
 def prompt_style(name: str) -> str:
     """The style of a piece of prompt_toolkit's formatted text."""
-    return TEXT_STYLES[name].prompt
+    return name.removeprefix(LOOK) if name.startswith(LOOK) else TEXT_STYLES[name].prompt

@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -32,6 +32,10 @@ from treadle.terminal.ports import DialogChoice, InputHandler, ListRow
 from treadle.terminal.question_pane import QuestionPane
 from treadle.terminal.screen_state import ScreenState
 from treadle.terminal.vim_keys import begin_insert, set_vim_keys
+
+if TYPE_CHECKING:
+    from treadle.app.threads.transcript import Transcript
+    from treadle.terminal.transcript_screen import TranscriptScreen
 
 T = TypeVar("T")
 
@@ -92,6 +96,7 @@ class ToolkitApplication:
         self.app.ttimeoutlen = ESC_S
         self.app.timeoutlen = ESC_S
         self.app.key_processor.before_key_press += lambda _: self._note_key_time()
+        self._browsing: TranscriptScreen | None = None
         self._turn = asyncio.Lock()
         self._unprinted: list[str] = []
         self._drawn_at = 0.0
@@ -121,6 +126,8 @@ class ToolkitApplication:
 
     def stop(self) -> None:
         """End `run`."""
+        if self._browsing is not None:
+            self._browsing.stop()
         if self.app.is_running and not self.app.is_done:
             self._output.release()
             self.app.exit()
@@ -349,12 +356,37 @@ class ToolkitApplication:
 
     async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Give screen and keyboard to something else, and take them back whatever it does."""
+        async with self._give_screen():
+            await asyncio.to_thread(self._output.drain)
+            return await asyncio.to_thread(work)
+
+    async def browse(self, transcript: Transcript) -> None:
+        """Show a transcript on the terminal's other screen, until its person goes back.
+
+        What is printed meanwhile stands in the scrollback afterwards.
+        """
+        from treadle.terminal.transcript_screen import TranscriptScreen
+        from treadle.terminal.transcript_view import TranscriptView
+
+        size = self._output.get_size()
+        view = TranscriptView(transcript, size.columns, max(1, size.rows - 1))
+        screen = TranscriptScreen(view, lambda: self.dialog is not None, self._output)
+        async with self._give_screen():
+            self._browsing = screen
+            try:
+                await screen.run()
+            except EOFError:
+                self.keys.leave()
+            finally:
+                self._browsing = None
+
+    @contextlib.asynccontextmanager
+    async def _give_screen(self) -> AsyncIterator[None]:
         self._output.release()
         async with in_terminal():
             self.is_away = True
-            await asyncio.to_thread(self._output.drain)
             try:
-                return await asyncio.to_thread(work)
+                yield
             finally:
                 self.is_away = False
                 self._hide_question()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from treadle.terminal.chat_session import ChatOptions, ChatSession
     from treadle.terminal.ports import Terminal
     from treadle.terminal.view import ChatView
+    from treadle.thread.facts import CommandShown
 
 
 class ChatHost(Protocol):
@@ -327,6 +328,13 @@ class TurnQueue:
             typed, self._in_hand = self._in_hand, None
             with suppress(OSError):
                 self._chat.terminal.fill(typed.text)
+
+    @property
+    def unrecorded_commands(self) -> list[CommandShown]:
+        """Commands of the person that have ended before there was a thread."""
+        from treadle.thread.facts import CommandShown
+
+        return [CommandShown(*one) for one in self._shown]
 
     async def record_command_start(self, command: str) -> str | None:
         """A command of the person is about to begin: its id, once that is on disk.

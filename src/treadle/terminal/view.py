@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
-
 from treadle import outputs
 from treadle.app.threads.call_changes import OriginalFiles, make_file_reader, read_originals
 from treadle.core.messages import Message, ToolCall
@@ -27,7 +25,6 @@ from treadle.terminal.call_text import (
     describe_outcome,
     is_command,
     is_file_change,
-    title_of,
 )
 from treadle.terminal.live_lines import (
     FRAME_S,
@@ -37,9 +34,11 @@ from treadle.terminal.live_lines import (
     text_lines,
     thought_lines,
 )
+from treadle.terminal.live_markdown import LiveMarkdown
 from treadle.terminal.markdown_splitter import MarkdownPiece, MarkdownSplitter
 from treadle.terminal.plan_view import PlanView
 from treadle.terminal.ports import StyledLine, Terminal
+from treadle.terminal.read_group import EndedLook, is_look, look_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -50,15 +49,6 @@ LIVE_SIZE: Final = 2000
 """Characters of what is being written, or thought, that are drawn; at times some more."""
 
 
-class _LastOutput(Struct, frozen=True):
-    """The last output: what Ctrl+O shows."""
-
-    call: ToolCall
-    text: str
-    diff: str | None
-    is_part: bool
-
-
 class ChatView:
     """Shows what a session tells.
 
@@ -66,8 +56,6 @@ class ChatView:
         terminal: where blocks are committed.
         now: the time in seconds, from any beginning; it never goes back.
         folder: the workspace, for diffs with line numbers; without it they have none.
-        whole: the whole output of a call whose message has only a part, by the call's id; `None`
-            if it is not here.
     """
 
     def __init__(
@@ -76,15 +64,16 @@ class ChatView:
         *,
         now: Callable[[], float],
         folder: Path | None = None,
-        whole: Callable[[str], str | None] = lambda call_id: None,
     ) -> None:
         self._terminal = terminal
         self._now = now
         self._read = None if folder is None else make_file_reader(folder)
-        self._whole = whole
         self._blocks = BlockRenderer(terminal)
         self.plan = PlanView(is_plain=terminal.is_plain)
         self._text = MarkdownSplitter()
+        self._live_markdown = LiveMarkdown()
+        self._looks: list[EndedLook] = []
+        """Calls that have only looked at files, and are not committed yet: more may follow."""
         self._links: dict[str, Any] = {}
         self._thought = ""
         self._has_answered = False
@@ -95,7 +84,6 @@ class ChatView:
         """Those of this turn; a call's id may come again in another."""
         self._asked: dict[str, str | None] = {}
         """The diffs that stand above with a question, by call."""
-        self._last: _LastOutput | None = None
         self._is_below_change = False
         """Whether what was committed last is a call that may have changed files, and ended well."""
         self._turn_s: float | None = None
@@ -115,21 +103,6 @@ class ChatView:
             handler(self, output)
         self._start_animation()
         self._terminal.refresh()
-
-    def expand(self) -> RenderableType | None:
-        """All of the last output; `None` if there was none."""
-        from treadle.terminal.blocks.frames import TrimmedBlock
-        from treadle.terminal.blocks.tools import output_block
-
-        last = self._last
-        if last is None:
-            return None
-        kept = self._whole(last.call.id) if last.is_part else None
-        text = last.text if kept is None else kept
-        is_part = last.is_part and kept is None
-        return TrimmedBlock(
-            output_block(title_of(last.call), text, diff=last.diff, is_part=is_part)
-        )
 
     def preview_diff(self, question: Question) -> str | None:
         """What a call that needs a yes would change now; `None` if it changes no file."""
@@ -155,11 +128,12 @@ class ChatView:
     def close(self) -> None:
         """Commit what is unfinished as it is: the chat ends, or goes on with another thread."""
         self._end_text()
+        self._commit_looks()
         self._running.clear()
         self._before.clear()
         self._calls.clear()
         self._asked.clear()
-        self._last = self._turn_s = self._retry_s = None
+        self._turn_s = self._retry_s = None
         self.plan.clear()
         self._terminal.refresh()
 
@@ -170,7 +144,14 @@ class ChatView:
         from treadle.terminal.blocks.frames import TrimmedBlock
 
         self._is_below_change = is_tight and self._is_below_change
+        self._commit_looks()
         self._terminal.commit(*(() if is_tight else (Text(""),)), *map(TrimmedBlock, blocks))
+
+    def _commit_looks(self) -> None:
+        """The calls that wait for another one of their kind: something else follows."""
+        looks, self._looks = self._looks, []
+        if looks:
+            self._commit(self._blocks.render_looks(looks))
 
     def _commit_line(
         self, text: str, style: str = "dim", mark: str = "", *, is_tight: bool = False
@@ -185,6 +166,8 @@ class ChatView:
     def _on_text(self, output: outputs.TextDelta) -> None:
         self._thought, self._retry_s = "", None
         self._has_answered = True
+        if output.text.strip():
+            self._commit_looks()
         self._commit_pieces(self._text.feed(output.text))
 
     def _on_thought(self, output: outputs.ThinkingDelta) -> None:
@@ -254,6 +237,7 @@ class ChatView:
 
     def _on_approval_request(self, output: outputs.ApprovalRequested) -> None:
         self._end_text()
+        self._commit_looks()
 
     def _on_retry(self, output: outputs.Retrying) -> None:
         from treadle.terminal.blocks.notices import retry_text
@@ -288,6 +272,8 @@ class ChatView:
         self._calls[call.id] = call
         if kind_of(call.tool_name) is ToolKind.PLAN:  # shown when it is told, which takes no time
             return
+        if not is_look(call):
+            self._commit_looks()
         running = RunningCall(call, self._now())
         self._running[call.id] = running
         before = read_originals(call, self._read)
@@ -312,12 +298,13 @@ class ChatView:
             if self._terminal.is_plain:
                 self._commit_line(told)
             return
-        if isinstance(outcome, ToolExecutionOutcome.Success):
-            text, diff = outcome.output, compute_diff(call, before, self._read)
-        else:
-            text, diff = outcome.error.text, None
-        self._last = _LastOutput(call, text, diff, how.is_part)
+        is_done = isinstance(outcome, ToolExecutionOutcome.Success)
+        diff = compute_diff(call, before, self._read) if is_done else None
         took_s = None if running is None else self._now() - running.started_s
+        if how.is_good and is_look(call) and not self._terminal.is_plain:
+            self._looks.append(EndedLook(call, how, took_s))
+            self._is_below_change = False
+            return
         is_known = diff is not None and diff == self._asked.pop(call.id, None)
         self._commit(self._blocks.render_result(call, how, took_s, diff=diff, is_known=is_known))
         self._is_below_change = how.is_good and (is_command(call) or is_file_change(call))
@@ -347,15 +334,24 @@ class ChatView:
             return announcement_lines(self._running.values(), now, self._turn_s)
         lines: list[StyledLine] = []
         if self._text.has_rest:
-            lines += text_lines(self._text.tail(LIVE_SIZE), width)
+            lines += self._live_text(now, width)
         elif self._thought:
             lines += thought_lines(self._thought, width)
+        if self._looks:
+            lines.append(look_line(self._looks, width))
         lines += call_lines(self._running.values(), now, width)
         if self._turn_s is not None and not self._is_asking:
             lines += self.plan.live_lines(width)
         if not self._running and self._turn_s is not None and not self._is_asking:
             lines.append(self._spinner_line(now, self._turn_s, width))
         return lines
+
+    def _live_text(self, now: float, width: int) -> Sequence[StyledLine]:
+        """The end of the block that is being written, laid out where that is possible."""
+        beginning = self._text.beginning(LIVE_SIZE)
+        if beginning is None:
+            return text_lines(self._text.tail(LIVE_SIZE), width)
+        return self._live_markdown.lines(beginning, width, now)
 
     def _spinner_line(self, now: float, since: float, width: int) -> StyledLine:
         from treadle.terminal.call_text import format_duration

@@ -85,7 +85,7 @@ def export_thread(
         if not with_secrets:
             _refuse_secrets(thread_id, [text])
         return ExportedThread(text, loaded.problem)
-    parts = _read_parts(store, thread_id, version)
+    parts = read_journal_parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
     outputs = _read_outputs(store, records, notify) if form == "jsonl" else {}
     if not with_secrets:
@@ -104,12 +104,19 @@ def _is_private(store: LocalStore, thread_id: str) -> bool:
     try:
         return store.load(thread_id).fold.is_private
     except StoreError:
-        first = _read_parts(store, thread_id, None)[-1].records[0]
+        first = read_journal_parts(store, thread_id, None)[-1].records[0]
         return b'"is_private":true' in bytes(first.event)
 
 
-def _read_parts(store: LocalStore, thread_id: str, version: int | None) -> list[JournalPart]:
+def read_journal_parts(
+    store: LocalStore, thread_id: str, version: int | None = None
+) -> list[JournalPart]:
     """The thread's journal, after those it goes on from.
+
+    Args:
+        store: where it is.
+        thread_id: the thread.
+        version: up to where; by default to its end.
 
     Raises:
         UnknownThreadError: it holds no intact record, or has not got this far.

@@ -11,9 +11,12 @@ from rich.markdown import (
     CodeBlock,
     Heading,
     HorizontalRule,
+    ListItem,
     Markdown,
+    MarkdownContext,
     MarkdownElement,
     TableElement,
+    TextElement,
 )
 from rich.padding import Padding
 from rich.rule import Rule
@@ -21,6 +24,7 @@ from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.markdown_splitter import PART_LINES_MAX, MarkdownPiece, make_parser
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
     from rich.console import Console, ConsoleOptions, RenderResult
 
+_THEME: Final = Theme({"markdown.code": "cyan"})
+"""Rich would set code on black, which is a hole in a light terminal."""
 CODE_THEME: Final = "ansi_dark"
 """Of the sixteen colours of the terminal."""
 COLORED_SIZE_MAX: Final = 9_000
@@ -55,6 +61,11 @@ _LEVEL_WIDTH: Final = 4
 _AFTER_EMPTY_LINE: Final = frozenset(
     {"bullet_list_open", "ordered_list_open", "blockquote_open", "table_open"}
 )
+PROSE_WIDTH_MAX: Final = 100
+"""Columns of what is read line by line; code and tables take what there is."""
+_WIDE_BLOCKS: Final = frozenset({"fence", "code_block", "table_open"})
+_TASK: Final = re.compile(r"\[[ xX]\] ")
+"""What an item of a list of tasks begins with."""
 _WIDTH_MIN: Final = 10
 _CELL_WIDTH_MIN: Final = 5
 
@@ -94,7 +105,8 @@ class MarkdownBlock:
         room = options.max_width - _LEVEL_WIDTH * (self._depth // 2)
         if self._is_raw or room < max(_WIDTH_MIN, _CELL_WIDTH_MIN * self._columns):
             # Not by rich, which takes seconds for what is long.
-            for line in wrap_text(self._markup.rstrip("\n"), options.max_width):
+            width = options.max_width if "|" in self._markup else _limit_prose(options.max_width)
+            for line in wrap_text(self._markup.rstrip("\n"), width):
                 yield Segment(line)
                 yield Segment.line()
             return
@@ -111,6 +123,10 @@ def _is_quick_to_render(markup: str) -> bool:
         and markup.count("\n") <= PART_LINES_MAX
         and sum(1 for _ in _MARKS.finditer(markup)) <= MARKS_MAX
     )
+
+
+def _limit_prose(width: int) -> int:
+    return min(width, PROSE_WIDTH_MAX)
 
 
 def _is_fenced(markup: str) -> bool:
@@ -131,7 +147,10 @@ class _OuterBlock(Markdown):
 
     def lines(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The block, without the empty line that rich has before lists, quotations and tables."""
-        lines = console.render_lines(self, options, pad=False)
+        if self.parsed[0].type not in _WIDE_BLOCKS:
+            options = options.update(width=_limit_prose(options.max_width))
+        with console.use_theme(_THEME):
+            lines = console.render_lines(self, options, pad=False)
         is_nested = self.parsed[0].type in _AFTER_EMPTY_LINE
         if is_nested and lines and not "".join(one.text for one in lines[0]).strip():
             del lines[0]
@@ -240,11 +259,42 @@ class _CodeElement(CodeBlock):
 class _HeadingElement(Heading):
     """At the left, with its marks: how deep it is shows without colours too."""
 
+    def on_enter(self, context: MarkdownContext) -> None:
+        self.text = Text()
+        context.enter_style(_HEADING_STYLES[self.tag])
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        text = Text("#" * int(self.tag[1:]) + " ", style="dim")
-        text.append_text(self.text)
-        text.stylize("bold")
-        yield text
+        yield Text.assemble(("#" * int(self.tag[1:]) + " ", "dim"), self.text)
+
+
+_HEADING_STYLES: Final = {
+    "h1": "bold underline",
+    "h2": "bold",
+    "h3": "bold italic",
+    "h4": "italic",
+    "h5": "italic",
+    "h6": "italic",
+}
+
+
+class _ItemElement(ListItem):
+    """An item of a list; of a task its box stands in place of the mark: `[x]`, as in plans."""
+
+    def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        first = next(iter(self.elements), None)  # type: ignore[call-overload,type-var]
+        if not (isinstance(first, TextElement) and _TASK.match(first.text.plain)):
+            yield from super().render_bullet(console, options)
+            return
+        box, first.text = first.text.plain[:3].lower(), first.text[4:]
+        width = max(1, options.max_width - _BOX_WIDTH)
+        lines = console.render_lines(self.elements, options.update(width=width), style=self.style)
+        for place, line in enumerate(lines):
+            yield Segment(" " * _BOX_WIDTH if place else f" {box} ")
+            yield from line
+            yield Segment.line()
+
+
+_BOX_WIDTH: Final = len(" [x] ")
 
 
 class _RuleElement(HorizontalRule):
@@ -273,5 +323,6 @@ _OuterBlock.elements = {
     "code_block": _CodeElement,
     "heading_open": _HeadingElement,
     "hr": _RuleElement,
+    "list_item_open": _ItemElement,
     "table_open": _TableElement,
 }

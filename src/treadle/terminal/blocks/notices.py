@@ -17,6 +17,8 @@ from treadle.terminal.call_text import format_duration
 from treadle.terminal.styles import rich_style
 from treadle.thread.safe_text import sanitize_text
 
+PROMPT_BAR: Final = "> "
+"""Before each line of a prompt: reversed, so that the eye finds prompts in a long scrollback."""
 PROMPT_LENGTH_MAX: Final = 10_000
 """Characters of a prompt that are shown again; it is on disk as it is."""
 
@@ -26,11 +28,11 @@ def prompt_block(text: str, attachments: Sequence[Attachment] = ()) -> Renderabl
     shown = sanitize_text(text[:PROMPT_LENGTH_MAX])
     if more := len(text) - len(text[:PROMPT_LENGTH_MAX]):
         shown += f"\n… {more} more characters"
-    said = Text().append(shown, "bold")
+    said = Text().append(shown, f"bold {rich_style('accent')}")
     for attachment in attachments:
         line = sanitize_text(describe_attachment(attachment))
         said.append(f"\n· {line}", rich_style("dim"))
-    return PrefixedBlock(said, "> ", f"bold {rich_style('accent')}")
+    return PrefixedBlock(said, PROMPT_BAR, f"bold reverse {rich_style('accent')}")
 
 
 def line_block(text: str, style: str = "dim", mark: str = "") -> RenderableType:

@@ -10,13 +10,11 @@ from rich.text import Text
 
 from treadle.terminal.blocks.diffs import count_changed_lines, diff_block
 from treadle.terminal.blocks.frames import PrefixedBlock
-from treadle.terminal.call_text import CallResultText, format_duration, lines_of
+from treadle.terminal.call_text import CallResultText, format_duration
 from treadle.terminal.styles import rich_style
 
 LINE_LENGTH_MAX: Final = 200
 """Characters of a line of an output."""
-WHOLE_SIZE_MAX: Final = 1_000_000
-"""Characters of an output that are shown at most, whatever is asked for."""
 
 
 def call_start_line(title: str) -> RenderableType:
@@ -58,29 +56,11 @@ def result_block(
     return Group(head, _indent_block(Text("\n".join(map(_crop_line, shown)), style)))
 
 
-def output_block(
-    title: str, text: str, *, diff: str | None = None, is_part: bool = False
-) -> RenderableType:
-    """All of what a call has said, or changed.
-
-    Args:
-        title: the call in a line.
-        text: its output.
-        diff: what it changed, if that is known.
-        is_part: whether more of it was kept, but is not here any more.
-    """
-    blocks: list[RenderableType] = [Text(title, "bold")]
-    if diff is not None:
-        blocks.append(_indent_block(diff_block(diff, lines_max=None)))
-    else:
-        told = text[:WHOLE_SIZE_MAX].replace("\r\n", "\n").replace("\r", "\n")
-        lines = lines_of(told) or ["(no output)"]
-        blocks.append(_indent_block(Text("\n".join(lines))))
-        if more := max(0, len(text) - WHOLE_SIZE_MAX):
-            blocks.append(Text(f"  … {more} more characters", rich_style("warn")))
-    if is_part:
-        blocks.append(Text("  … only a part of it is here", rich_style("warn")))
-    return Group(*blocks)
+def looks_block(words: str, names: str) -> RenderableType:
+    """Calls that looked at files, in a line: how many, and the names of what was read."""
+    head = Text("● ", rich_style("good"))
+    head.append(words, "bold")
+    return head.append(f"  {_crop_line(names)}" if names else "", rich_style("dim"))
 
 
 def _render_head(
