@@ -57,8 +57,11 @@ def start_pager(words: Sequence[str]) -> subprocess.Popen[bytes]:
     program = helper_programs.find_program(words[0])
     if program is None:
         raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
-    environment = {"LESS": "FRX", "LV": "-c", **helper_programs.environment()}
-    return subprocess.Popen([program, *words[1:]], env=environment, stdin=subprocess.PIPE)
+    return subprocess.Popen(
+        [program, *words[1:]],
+        env={"LESS": "FRX", "LV": "-c", **helper_programs.environment()},
+        stdin=subprocess.PIPE,
+    )
 
 
 def wait_for_pager(process: subprocess.Popen[bytes]) -> None:

@@ -300,9 +300,9 @@ async def open_page(plan: PullRequestPlan, title: str, body: str) -> OpenedPage:
     given = {"base": plan.base, "branch": plan.branch, "title": title, "body": body}
     words = (program, *(word.format_map(given) for word in forge.command[1:]))
     bounds = Bounds(PAGE_S_MAX, DIFF_READ_MAX)
-    environment = helper_programs.environment()
+    folder = plan.repository.folder
     try:
-        ran = await run_bounded(words, plan.repository.folder, environment, bounds)
+        ran = await run_bounded(words, folder, helper_programs.environment(), bounds)
     except OSError as error:
         return OpenedPage(url=url, problem=f"{forge.command[0]}: {error.strerror}")
     if ran.status != 0:
