@@ -100,7 +100,7 @@ class TreadleAgent:
         self._sessions: dict[str, tuple[EditorSession, SessionClient]] = {}
         self._opening = asyncio.Lock()
         """Held while a session comes or goes, so that none is opened twice."""
-        self._shows_terminals = False
+        self._offered = ClientCapabilities()
 
     def on_connect(self, conn: Connection) -> None:
         """The editor is there."""
@@ -117,7 +117,7 @@ class TreadleAgent:
     ) -> InitializeResponse:
         """What both can do. Of the protocol there is one version, which is what it answers."""
         wanted = client_capabilities or ClientCapabilities()
-        self._shows_terminals = bool((wanted.field_meta or {}).get("terminal_output"))
+        self._offered = wanted
         methods: list[Any] = [
             AuthMethodAgent(id=LOGIN, name="Treadle login", description=LOGIN_TEXT)
         ]
@@ -249,7 +249,13 @@ class TreadleAgent:
         if not Path(folder).is_absolute():
             raise UsageError(f"cwd has to be an absolute path, and is {folder!r}")
         assert self._connection is not None
-        client = SessionClient(self._connection, shows_terminals=self._shows_terminals)
+        offered, files = self._offered, self._offered.fs
+        client = SessionClient(
+            self._connection,
+            shows_terminals=bool((offered.field_meta or {}).get("terminal_output")),
+            reads_files=files is not None and bool(files.read_text_file),
+            writes_files=files is not None and bool(files.write_text_file),
+        )
         client.folder = folder
         client.session = EditorSession(self._store, folder, client, self._choice)
         return client.session, client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias
 
 from acp.exceptions import RequestError
@@ -12,6 +13,7 @@ from acp.schema import (
     ConfigOptionUpdate,
     CurrentModeUpdate,
     PermissionOption,
+    ReadTextFileResponse,
     RequestPermissionResponse,
     ToolCallUpdate,
 )
@@ -35,7 +37,11 @@ from treadle.app.editors.session_updates import (
     SessionUpdate,
     TitleChosen,
 )
+from treadle.app.editors.unsaved_files import EditorFiles
 
+FILE_S_MAX: Final = 10.0
+"""An editor that says nothing of a file for so long has nothing to say of it."""
+_NO_ANSWER: Final = (ConnectionError, RequestError, TimeoutError, ValidationError)
 PRINTED_LENGTH_MAX: Final = 64_000
 """Characters that a command has printed and that wait for an editor that does not read."""
 
@@ -55,6 +61,14 @@ class Connection(Protocol):
         """Ask. Raises `ConnectionError`, and `RequestError` if the editor cannot ask."""
         ...
 
+    async def read_text_file(self, session_id: str, path: str) -> ReadTextFileResponse:
+        """What the editor has of a file. Raises likewise."""
+        ...
+
+    async def write_text_file(self, session_id: str, path: str, content: str) -> object:
+        """Have the editor put this into a file. Raises likewise."""
+        ...
+
 
 class SessionClient:
     """Sends what a session shows, one update after the other.
@@ -62,11 +76,21 @@ class SessionClient:
     Args:
         connection: to the editor.
         shows_terminals: whether the editor shows the output of commands in terminals.
+        reads_files: whether it says what it has of a file.
+        writes_files: whether it takes what is in a file.
     """
 
-    def __init__(self, connection: Connection, *, shows_terminals: bool) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        shows_terminals: bool = False,
+        reads_files: bool = False,
+        writes_files: bool = False,
+    ) -> None:
         self._connection = connection
         self._shows_terminals = shows_terminals
+        self._reads_files, self._writes_files = reads_files, writes_files
         self._queue: deque[Queued] = deque()
         self._sending: asyncio.Task[None] | None = None
         self._is_held = True
@@ -130,6 +154,30 @@ class SessionClient:
     def _start_sending(self) -> None:
         if self._queue and self._sending is None and not self._is_held:
             self._sending = asyncio.ensure_future(self._send_all())
+
+    @property
+    def files(self) -> EditorFiles | None:
+        """See `EditorClient`."""
+        return self if self._reads_files or self._writes_files else None
+
+    async def read_text(self, path: str) -> str | None:
+        """See `EditorFiles`."""
+        if not self._reads_files or self.session is None:
+            return None
+        with suppress(*_NO_ANSWER):
+            reading = self._connection.read_text_file(self.session.thread_id, path)
+            return (await asyncio.wait_for(reading, FILE_S_MAX)).content
+        return None
+
+    async def write_text(self, path: str, text: str) -> bool:
+        """See `EditorFiles`."""
+        if not self._writes_files or self.session is None:
+            return False
+        with suppress(*_NO_ANSWER):
+            writing = self._connection.write_text_file(self.session.thread_id, path, text)
+            await asyncio.wait_for(writing, FILE_S_MAX)
+            return True
+        return False
 
     async def _send_all(self) -> None:
         """Runs until nothing waits. What nobody reads any more is dropped."""

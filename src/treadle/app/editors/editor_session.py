@@ -7,10 +7,12 @@ something to do in it: what was left unfinished, or the next prompt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from treadle.app.editors.held_thread import EditorChoice, HeldThread
 from treadle.app.editors.history_updates import list_history
@@ -24,6 +26,7 @@ from treadle.app.editors.session_updates import (
     ModelChosen,
     TitleChosen,
 )
+from treadle.app.editors.unsaved_files import EditorProvider, EditorTools, UnsavedFiles
 from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.sessions.open_threads import Session
 from treadle.app.sessions.plan_approval import GO_AHEAD, find_waiting_plan
@@ -73,7 +76,7 @@ class EditorSession:
         self._updates = LiveUpdates(folder, make_file_reader(Path(folder)), client.show)
         self._dialogs = PersonDialogs(client, self._updates, self.cancel, self._is_own)
         people = PersonCallbacks(self._dialogs.ask_about_uncertain_call, self._dialogs.approve)
-        host = Host(people, self._tell)
+        host = _make_host(Host(people, self._tell), folder, client, self._may_write)
         self._held = HeldThread(store, folder, choice, host, self._updates.show_output)
         self._going_on: asyncio.Task[None] | None = None
         self._title: str | None = None
@@ -233,10 +236,27 @@ class EditorSession:
             self._title = title
             self._client.show(TitleChosen(title))
 
+    def _may_write(self) -> bool:
+        return self.mode != "plan"
+
     def _is_own(self, question: Question) -> bool:
         session = self._held.session
         asked = () if session is None else session.questions
         return any(one.call.id == question.call.id for one in asked)
+
+
+def _make_host(
+    host: Host, folder: str, client: EditorClient, may_write: Callable[[], bool]
+) -> Host:
+    """The host of a session, with the files that the editor has, if it offers any."""
+    if client.files is None:
+        return host
+    unsaved = UnsavedFiles(folder, client.files)
+    return replace(
+        host,
+        wrap_tools=lambda tools: EditorTools(tools, unsaved),
+        wrap_provider=lambda provider: EditorProvider(provider, unsaved, may_write),
+    )
 
 
 def _read_compaction(blocks: Sequence[PromptBlock], commands: Sequence[ListedPrompt]) -> str | None:

@@ -24,12 +24,18 @@ from treadle.app.editors.person_questions import (
     make_verdict,
 )
 from treadle.app.editors.session_updates import CallBegun, CallChanged, SessionUpdate
+from treadle.app.editors.unsaved_files import EditorFiles
 from treadle.config.settings import ApprovalMode
 from treadle.core.approval import Question
 
 
 class EditorClient(Protocol):
     """The editor, as a session sees it."""
+
+    @property
+    def files(self) -> EditorFiles | None:
+        """The files as it has them; `None` if it offers none."""
+        ...
 
     def show(self, update: SessionUpdate) -> None:
         """Show it, behind all that was shown before; returns at once."""

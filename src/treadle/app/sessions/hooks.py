@@ -66,6 +66,11 @@ class Hooks:
         self._hooks = dict(hooks)
         self._folder = folder
 
+    @property
+    def surround_calls(self) -> bool:
+        """Whether any of them run before or after calls."""
+        return self.has("before_tool", "after_tool")
+
     def has(self, *moments: HookMoment) -> bool:
         """Whether there is a hook for one of these moments."""
         return any(hook.on in moments for hook in self._hooks.values())

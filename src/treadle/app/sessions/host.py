@@ -9,6 +9,7 @@ from msgspec import Struct
 from treadle.answers import Answer, Verdict
 from treadle.app.notices import Notify, ignore_notice
 from treadle.core.approval import Question
+from treadle.runtime.ports import Provider, Tools
 
 
 class PersonCallbacks(Struct, frozen=True):
@@ -18,11 +19,22 @@ class PersonCallbacks(Struct, frozen=True):
     approve: Callable[[Question], Awaitable[Verdict]]
 
 
+def _keep_tools(tools: Tools) -> Tools:
+    return tools
+
+
+def _keep_provider(provider: Provider) -> Provider:
+    return provider
+
+
 class Host(Struct, frozen=True):
     """The program that calls.
 
-    `people` is `None` where nobody can be asked: calls that need a yes wait for one.
+    `people` is `None` where nobody can be asked: calls that need a yes wait for one. An editor has
+    files of its own, with which `wrap_tools` and `wrap_provider` surround calls and answers.
     """
 
     people: PersonCallbacks | None = None
     notify: Notify = ignore_notice
+    wrap_tools: Callable[[Tools], Tools] = _keep_tools
+    wrap_provider: Callable[[Provider], Provider] = _keep_provider

@@ -183,7 +183,7 @@ class Setup(Struct, frozen=True):
         sandbox = self.make_sandbox(folder)
         situation = self.make_observer(folder, sandbox)
         config = self._build_config(folder, situation, approval)
-        provider = self.models.open(config.model_name)
+        provider = self.host.wrap_provider(self.models.open(config.model_name))
         if unknown := self.models.fetch_unknown_traits(config.model_name):
             self.notices.append(unknown)
         if config.web_search and self.models.lacks_web_search(config.model_name):
@@ -230,10 +230,9 @@ class Setup(Struct, frozen=True):
             situation=situation,
         )
 
-    def add_hooks(self, tools: Registry) -> Tools:
+    def add_hooks(self, tools: Tools) -> Tools:
         """The tools, with the person's hooks around their calls."""
-        is_hooked = self.hooks.has("before_tool", "after_tool")
-        return HookedTools(tools, self.hooks) if is_hooked else tools
+        return HookedTools(tools, self.hooks) if self.hooks.surround_calls else tools
 
     def make_sandbox(self, folder: str) -> Sandbox:
         """What holds the commands of this run: what was chosen for it, else what is set."""
@@ -256,7 +255,7 @@ class Setup(Struct, frozen=True):
         sandbox: Sandbox,
         others_files: Callable[[], Sequence[UncommittedFile]] = tuple,
         left_out: Collection[str] = (),
-    ) -> Registry:
+    ) -> Tools:
         """The tools of the thread, for calls in this folder, but for those of these names."""
         family = self.choose_family()
         kept = self.thread if self.is_task and self.choice.mode is None else None
@@ -268,13 +267,14 @@ class Setup(Struct, frozen=True):
             has_network=self._wanted_network != "off",
             left_out=left_out,
         )
-        return Registry(
+        made = Registry(
             chosen.tools,
             workspace=folder,
             sandbox=sandbox,
             others_files=others_files,
             unavailable=chosen.unavailable,
         )
+        return self.host.wrap_tools(made)
 
     def _may_ask(self) -> bool:
         """Whether anybody can be asked; if not, such calls are refused, and the run goes on.
@@ -400,7 +400,7 @@ def _make_sub_agents(
     situation: SituationObserver,
     config: AgentConfig,
     redactor: Redactor,
-    make_tools: Callable[[frozenset[str]], Registry],
+    make_tools: Callable[[frozenset[str]], Tools],
 ) -> tuple[SubAgent, ...]:
     """Who can be handed a job. A task keeps the tools it was begun with."""
     wanted = setup.loaded.settings.models.get(TASK_TYPE)
