@@ -51,7 +51,7 @@ mutants: $(VENV)/.dev  ## change random operators of each room, and count the ch
 	@PYTHONPATH=tests $(BIN)/python -m house.mutants $(M)
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(CLIENT)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 pins: $(VENV)/bin/uv  ## pin the dependencies of pyproject.toml, with their hashes
 	$(COMPILE) $(UPGRADE) --extra server --extra pictures --group dev -o constraints.txt
@@ -77,7 +77,11 @@ $(VENV)/.run: pyproject.toml constraints-run.txt | $(VENV)/bin/pip
 	$(EDIT)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/pip
+# The other official client of the editors' protocol is JavaScript; its lock file has the hashes.
+CLIENT := tests/editors/typescript
+
+$(VENV)/.dev: pyproject.toml constraints.txt $(CLIENT)/package-lock.json | $(VENV)/bin/pip
 	$(INSTALL) --require-hashes --requirement constraints.txt
+	$(BIN)/npm ci --silent --ignore-scripts --no-audit --no-fund --prefix $(CLIENT)
 	$(EDIT)
 	@touch $@ $(VENV)/.run

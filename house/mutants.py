@@ -41,7 +41,8 @@ SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
 }
 TIMEOUT_S: Final = 1800.0
 FURTHER_TESTS: Final = {
-    "app": ["tests/cli"],
+    "acp": ["tests/editors"],
+    "app": ["tests/cli", "tests/editors"],
     "files": ["tests/tools", "tests/workspace/files"],
     "process": ["tests/tools/test_bash.py", "tests/config"],
     "risk": ["tests/tools"],
@@ -135,7 +136,8 @@ def is_killed(mutant: Mutant, room: str) -> bool:
     mutant.path.write_text(mutant.applied_to(source), encoding="utf-8")
     try:
         first = _tests_that_name(mutant.path)
-        of_room = [f"tests/{room}", *FURTHER_TESTS.get(room, ())]
+        places = (f"tests/{room}", *FURTHER_TESTS.get(room, ()))
+        of_room = [place for place in places if (ROOT / place).exists()]
         return any(_fails(tests) for tests in (first, of_room) if tests)
     finally:
         mutant.path.write_text(source, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -51,3 +52,19 @@ def test_make_installs_nothing_without_hashes() -> None:
     allowed = ("--require-hashes", "--no-index --no-deps --no-build-isolation", "uv pip compile")
     unchecked = [line for line in installing if not any(one in line for one in allowed)]
     assert unchecked == ["INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check"]
+
+
+def test_what_comes_from_npm_is_pinned_with_hashes_too() -> None:
+    """And nothing of it runs a script while it is installed."""
+    folder = ROOT / "tests" / "editors" / "typescript"
+    lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
+    packages = {name: one for name, one in lock["packages"].items() if name}
+    assert [name for name, one in packages.items() if "integrity" not in one] == []
+    wanted = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    assert wanted == {name: packages[f"node_modules/{name}"]["version"] for name in wanted}, (
+        "npm install --package-lock-only, in that folder"
+    )
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert [line for line in makefile.splitlines() if "npm" in line and "$(BIN)" in line] == [
+        "\t$(BIN)/npm ci --silent --ignore-scripts --no-audit --no-fund --prefix $(CLIENT)"
+    ]
