@@ -32,8 +32,12 @@ class UnknownThreadError(UsageError):
     """No thread has this id or prefix; nothing was created."""
 
 
+_CANDIDATES_SHOWN_MAX = 20
+"""Threads that an error names."""
+
+
 class AmbiguousThreadError(UsageError):
-    """Several threads begin with this prefix; give more of the id.
+    """The ids of several threads begin or end so; give more of the id.
 
     Args:
         prefix: what was asked for.
@@ -41,9 +45,11 @@ class AmbiguousThreadError(UsageError):
     """
 
     def __init__(self, prefix: str, candidates: Sequence[str]) -> None:
+        more = len(candidates) - _CANDIDATES_SHOWN_MAX
+        shown = [*candidates[:_CANDIDATES_SHOWN_MAX], *[f"and {more} more"] * (more > 0)]
         super().__init__(
-            f"{len(candidates)} threads begin with {prefix!r}: {', '.join(candidates)}",
-            hint="give more characters of the id",
+            f"{prefix!r} means {len(candidates)} threads: {', '.join(shown)}",
+            hint="name one of them by what stands there",
         )
         self.candidates = tuple(candidates)
 

@@ -102,9 +102,9 @@ def test_a_file_is_told_in_runs_of_lines_people_by_name_and_agents_by_turn(
 ) -> None:
     first, second = treadle("blame", "calc.py").stdout.splitlines()
     assert first.startswith("1  ")
-    assert first.endswith("Ada              feat: add")
+    assert first.split()[3:] == ["Ada", "feat:", "add"]
     assert second.startswith("2  ")
-    assert thread[:15] in second
+    assert thread in second
     assert "turn 2: mend" in second
     (only,) = treadle("blame", "new.py:1-1").stdout.splitlines()[4:5]
     assert only.strip() == "turn 1: first"

@@ -43,8 +43,8 @@ def test_a_hit_names_thread_version_and_what_was_said(shelf: Shelf, searched: Se
     thread = shelf.create((said("mend the shuttle"),), (answer("the shuttle is mended"),))
     out, err = searched("shuttle")
     first, second = out.splitlines()
-    assert first.startswith(thread)
-    assert first.endswith("mend the shuttle (2 places)")
+    assert first.startswith("mend the shuttle (2 places)  ")
+    assert first.endswith(f"  {thread}")
     assert second.split() == ["version", "2", "prompt", "mend", "the", "shuttle"]
     assert err == f"to look at it: treadle show {thread} --version N\n"
 

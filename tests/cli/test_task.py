@@ -57,7 +57,7 @@ def test_a_task_runs_to_its_end_and_commits_its_own_change_only(
     assert (line["machine"], line["state"], line["title"]) == ("task", "done", "fix add")
     assert f"Treadle-Thread: {line['id']}@" in shown
     (told,) = treadle("list").stdout.splitlines()
-    assert "  task " in told
+    assert "  task done  " in told
     thread = line["id"]
     assert treadle("verify", thread).returncode == 0
     assert "TaskGiven" in treadle("replay", thread).stdout

@@ -17,6 +17,7 @@ import pytest
 
 from cli.conftest import Run
 from treadle.app.threads.call_text import describe_call, preview_output
+from treadle.app.threads.times import describe_age
 from treadle.core.messages import ToolCall
 from treadle.exit_codes import UNREAD
 
@@ -66,9 +67,55 @@ def test_a_list_has_one_row_of_the_terminal_for_each_thread(
     (line,) = seen("list", columns=columns).splitlines()
     wide = sum(2 if character == "織" or character == "機" else 1 for character in line)
     assert wide <= columns
-    assert line.startswith(thread[:15])
-    assert columns < 80 or "織機" in line
-    assert treadle("list").stdout.startswith(f"{thread}  ")
+    assert line.endswith(f"  {thread[-8:]}")
+    assert "織機" in line
+    assert treadle("list").stdout.endswith(f"  {thread}\n")
+
+
+def test_people_are_shown_short_ids_that_every_command_takes_and_programs_whole_ones(
+    treadle: Run, seen: Seen, thread: str
+) -> None:
+    short = thread[-8:]
+    shown = {
+        arguments: seen(*arguments, columns=120)
+        for arguments in (
+            ("list",),
+            ("search", "title"),
+            ("pin", short),
+            ("rename", short, "織機"),
+            ("tag", short, "x"),
+            ("note", short, "x"),
+            ("verify", short),
+            ("du",),
+            ("trash", short),
+            ("trash",),
+            ("restore", short),
+            ("fork", short),
+        )
+    }
+    wrong = [words for words, told in shown.items() if thread in told]
+    silent = [
+        words for words in shown if words[0] not in ("tag", "show") and short not in shown[words]
+    ]
+    assert (wrong, silent) == ([], [])
+    assert thread in treadle("list", "--json").stdout
+    assert thread in treadle("pin", short).stderr
+
+
+def test_how_long_ago_is_told_in_few_words() -> None:
+    now = "2026-11-21T12:00:00.000000Z"
+    told = {
+        "2026-11-21T11:59:30.000000Z": "now",
+        "2026-11-21T12:00:30.000000Z": "now",
+        "2026-11-21T11:55:00.000000Z": "5 min ago",
+        "2026-11-21T10:00:01.000000Z": "1 h ago",
+        "2026-11-19T12:00:00.000000Z": "2 d ago",
+        "2026-11-01T12:00:00.000000Z": "2 wk ago",
+        "2026-08-01T12:00:00.000000Z": "2026-08-01",
+        "2027-01-02T12:00:00.000000Z": "2027-01-02",
+        "no time": "no time",
+    }
+    assert {at: describe_age(at, now) for at in told} == told
 
 
 def test_what_takes_no_place_takes_none_from_the_title(

@@ -40,15 +40,30 @@ def test_list_without_threads_says_how_to_make_one(treadle: Run) -> None:
 
 def test_list_shows_a_line_for_a_thread(treadle: Run, thread: str) -> None:
     (line,) = treadle("list").stdout.splitlines()
-    assert line.startswith(thread)
-    assert "4 messages" in line
-    assert line.endswith("first")
+    assert line.startswith("first  ready  ")
+    assert line.endswith(thread)
 
 
 def test_show_tells_the_conversation_and_takes_any_unique_prefix(treadle: Run, thread: str) -> None:
     for prefix in (thread, thread[:20], thread[2:20]):
         shown = treadle("show", prefix).stdout
         assert shown.index("first") < shown.index("Yes.") < shown.index("second")
+
+
+def test_an_id_that_means_several_threads_is_refused_with_all_of_them(
+    treadle: Run, tmp_path: Path
+) -> None:
+    ids = [f"T-01a218dc-ca63-732e-ad78-{end}" for end in ("0000aaaabbbb", "1111aaaabbbb")]
+    home = tmp_path / "home"
+    places = Places(home / "data", home / "state", home / "config")
+    store = LocalStore(places, new_id=iter(ids).__next__)
+    for _ in ids:
+        store.create("a test", workspace="/w").close()
+    done = treadle("show", "aaaabbbb")
+    assert done.returncode == 2
+    assert "'aaaabbbb' means 2 threads" in done.stderr
+    assert [thread in done.stderr for thread in ids] == [True, True]
+    assert treadle("show", "1111aaaabbbb").returncode == 0
 
 
 def test_show_at_a_version_is_the_thread_as_it_stood(treadle: Run, thread: str) -> None:

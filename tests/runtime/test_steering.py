@@ -294,9 +294,9 @@ async def test_how_much_of_the_context_is_used_is_told_if_it_is_known(desk: Desk
 
     reply = {"text": "a", "usage": {"input_tokens": 240, "output_tokens": 10}}
     session = desk.new(Known(reply))
-    assert session.context_share is None
+    assert session.context_tokens == (0, 0)
     finished = await session.turn("go")
-    assert session.context_share == 0.25
+    assert session.context_tokens == (250, 1000)
     assert session.usage == session.turn_usage == Usage(240, 10)
     assert session.version == finished.version
-    assert desk.new(Model("a")).context_share is None
+    assert desk.new(Model("a")).context_tokens == (0, 0)

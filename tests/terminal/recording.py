@@ -16,6 +16,7 @@ from treadle.terminal.ports import (
     ListRow,
     LiveView,
     QueuedInput,
+    RowPreview,
     StatusFields,
 )
 
@@ -106,7 +107,12 @@ class RecordingTerminal:
         self.asked.append(f"{label} {text}".rstrip())
         return self._answer()
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
+    async def pick(
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        preview: RowPreview | None = None,
+    ) -> str | None:
         self.asked.append("\n".join([title, *(row.text for row in search(""))]))
         return self._answer()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from terminal.harness import ENTER, ESC, Screen, ctrl, is_empty_input
+from terminal.harness import DOWN, ENTER, ESC, Screen, ctrl, is_empty_input
 from terminal.talks import Start, told
 
 
@@ -112,7 +112,14 @@ def test_new_fork_and_resume_go_from_thread_to_thread(
     talk.say("second", "The second answer.")
     talk.say("/new", "a new thread begins")
     talk.say("/resume", "Go on with which thread?")
-    talk.wait_for("good morning")
+    talk.wait_for("\n  > second\n  The second answer.")  # the preview of the one that changed last
+    rows = [line for line in talk.shown.splitlines() if line.startswith(("▸ ", "  good"))]
+    assert [line.split()[-6:-2] for line in rows] == [
+        ["morning", "fork", "ready", "main"], ["good", "morning", "ready", "main"],
+    ]  # fmt: skip
+    assert {len(line.split()[-1]) for line in rows} == {8}
+    talk.type(DOWN)
+    talk.wait_for("\n  > good morning\n")
     talk.type(ESC)
     talk.wait_until_gone("Go on with which thread?")
     assert talk.leave() == 0

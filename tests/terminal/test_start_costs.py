@@ -84,7 +84,7 @@ def test_a_chat_looks_once_at_the_threads_and_hears_keys_before_what_is_heavy(
 ) -> None:
     command = [sys.executable, "-P", "-m", "treadle", "-m", model]
     with Screen(command, cwd=repository, env={**environment, **record.environment}) as screen:
-        screen.wait_for("unfinished here")
+        screen.wait_for("1 unfinished: /resume")
         screen.type("\x04")
         assert screen.wait_for_end() == 0
     imported = record.list_imports()

@@ -5,17 +5,21 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
+from treadle.terminal.columns import text_width
 from treadle.terminal.ports import STYLES, StatusFields
-from treadle.terminal.status_line import format_count, status_line, text_width
+from treadle.terminal.status_line import format_count, status_line
 
 ALL = StatusFields(
     model="anthropic:claude",
     mode="auto-edit",
     branch="main",
     is_dirty=True,
-    context_share=0.415,
-    tokens=12_300,
+    context_tokens=83_000,
+    context_tokens_max=200_000,
+    tokens_sum=1_512_300,
+    cached_sum=1_400_000,
     cost_usd=Decimal("0.1234"),
     sync="synced",
     is_private=True,
@@ -29,8 +33,8 @@ def told(facts: StatusFields, width: int) -> str:
 
 def test_everything_is_told_where_there_is_room() -> None:
     assert told(ALL, 200) == (
-        "private · auto-edit · bubblewrap · anthropic:claude · main* · 42% context · $0.12"
-        " · 12.3k tokens · synced"
+        "private · auto-edit · bubblewrap · 83k of 200k (42%) · $0.12 · anthropic:claude · main*"
+        " · all requests 1.5M, 1.4M from cache · synced"
     )
 
 
@@ -39,7 +43,7 @@ def test_what_is_unknown_is_left_out() -> None:
     assert told(StatusFields(mode="ask"), 80) == "ask"
     assert (
         told(StatusFields(mode="ask", branch="main", cost_usd=Decimal(0)), 80)
-        == "ask · main · $0.00"
+        == "ask · $0.00 · main"
     )
 
 
@@ -65,7 +69,7 @@ def test_what_holds_commands_is_shortened_before_anything_is_dropped() -> None:
 @pytest.mark.parametrize("mode", ["auto-edit", "auto"])
 def test_what_holds_commands_comes_before_the_model_where_nobody_is_asked(mode: str) -> None:
     facts = StatusFields(
-        mode=mode, model="m" * 30, tokens=5, sandbox="read-only, no network, Landlock"
+        mode=mode, model="m" * 30, tokens_sum=5, sandbox="read-only, no network, Landlock"
     )
     assert told(facts, 40) == f"{mode} · read-only, no net"
 
@@ -86,11 +90,22 @@ def test_a_first_part_that_does_not_fit_is_cut_by_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "style"), [(0.0, "dim"), (0.8, "dim"), (0.81, "warn"), (0.95, "warn"), (0.96, "bad")]
+    ("used", "style"), [(1, "dim"), (80, "dim"), (81, "warn"), (95, "warn"), (96, "bad")]
 )
-def test_a_full_context_is_coloured(share: float, style: str) -> None:
-    [(found, text)] = status_line(StatusFields(context_share=share), 80)
-    assert (found, text) == (style, f"{share:.0%} context")
+def test_a_full_context_is_coloured(used: int, style: str) -> None:
+    [(found, text)] = status_line(StatusFields(context_tokens=used, context_tokens_max=100), 80)
+    assert (found, text) == (style, f"{used} of 100 ({used}%)")
+
+
+def test_of_a_window_that_nobody_knows_what_is_used_is_told() -> None:
+    assert told(StatusFields(context_tokens=12_300), 80) == "12.3k context"
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "auto"])
+def test_mode_context_and_cost_are_told_in_sixty_columns(mode: str) -> None:
+    facts = replace(ALL, mode=mode, is_private=False, model="m" * 40, branch="b" * 40)
+    line = told(replace(facts, sandbox="workspace-write, no network, bubblewrap"), 60)
+    assert all(word in line for word in (mode, "83k of 200k (42%)", "$0.12"))
 
 
 def test_only_known_styles_are_used_and_nothing_steers_the_terminal() -> None:
@@ -102,5 +117,5 @@ def test_only_known_styles_are_used_and_nothing_steers_the_terminal() -> None:
 
 def test_counts_stay_short() -> None:
     assert [format_count(n) for n in (0, 999, 1_000, 999_949, 1_000_000, 4_500_000)] == [
-        "0", "999", "1.0k", "999.9k", "1.0M", "4.5M",
+        "0", "999", "1k", "999.9k", "1M", "4.5M",
     ]  # fmt: skip

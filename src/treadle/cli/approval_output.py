@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_line
 
 
 def handle_grants(thread: str, call: str | None, answers: Sequence[str], **given: Any) -> None:
@@ -24,7 +25,7 @@ def handle_grants(thread: str, call: str | None, answers: Sequence[str], **given
 
     what = given["revoke"]
     fold = revoke_grant(open_command_store(), thread, what)
-    click.echo(f"{what} is not allowed unasked in {fold.header.thread} any more", err=True)
+    print_line(f"{what} is not allowed unasked in {fold.header.thread} any more", err=True)
 
 
 def _show_grants(thread: str, *, as_json: bool) -> None:
@@ -47,7 +48,7 @@ def _show_grants(thread: str, *, as_json: bool) -> None:
     text = "nothing is allowed for the rest of this thread"
     if found.grants:
         text = f"to take one back: treadle approve {found.thread} --revoke WHAT"
-    click.echo(text, err=True)
+    print_line(text, err=True)
 
 
 def show_waiting_calls(thread: str, call: str | None, *, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.json_output import print_json
-from treadle.cli.notices import print_notice
+from treadle.cli.notices import print_line, print_notice, shorten_for_people
 from treadle.cli.options import folder_option
 from treadle.thread.safe_text import sanitize_text
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _LINE_RANGE = re.compile(r"(.+):([0-9]{1,9})(?:-([0-9]{1,9}))?\Z", re.DOTALL)
 
 _HASH_LENGTH, _DATE_LENGTH = 7, 10
-_ID_LENGTH = 15
-"""Of a thread: up to its millisecond. Commands take that much of an id."""
 
 
 @click.command("blame")
@@ -85,7 +83,7 @@ def _show_line(found: FileOrigin) -> None:
         facts.append(("thread", "(no thread)"))
     for name, value in facts:
         if value or name.startswith("line"):
-            click.echo(sanitize_text(f"{name:<8} {value}".rstrip()))
+            print_line(sanitize_text(f"{name:<8} {value}".rstrip()))
 
 
 def _show_runs(found: FileOrigin) -> None:
@@ -110,7 +108,7 @@ def _make_row(origin: RunOrigin, uncommitted: str) -> tuple[str, str, str, str]:
     if behind:
         more = f" (and {len(behind) - 1} more)" if len(behind) > 1 else ""
         words = behind[-1].summary + more + _describe_shallow_clone(origin)
-        return lines, when, behind[-1].thread[:_ID_LENGTH], words
+        return lines, when, shorten_for_people(behind[-1].thread), words
     if commit is None:
         return lines, when, "", ""
     return lines, when, commit.author, commit.subject + _describe_shallow_clone(origin)

@@ -10,6 +10,7 @@ import click
 from treadle import exit_codes
 from treadle.app.stores import Store
 from treadle.app.threads.forks import can_fork, fork_at_rest
+from treadle.cli.notices import print_line
 from treadle.cli.question_dialog import is_interactive
 from treadle.cli.thread_watch import watch_thread
 from treadle.errors import ThreadBusyError
@@ -45,7 +46,7 @@ def handle_busy_thread(store: Store, busy: ThreadBusyError, *, has_prompt: bool)
     if not is_interactive():
         raise busy
     choices = [_WATCH, *([_FORK] if has_prompt and can_fork(store, busy.thread_id) else []), _QUIT]
-    click.echo(f"treadle: {sanitize_text(busy.message)}", err=True)
+    print_line(f"treadle: {sanitize_text(busy.message)}", err=True)
     choice = _ask_for_choice(choices)
     if choice == _QUIT:
         raise busy
@@ -89,5 +90,5 @@ def fork_and_report(store: Store, thread_id: str) -> str:
     """
     fork = fork_at_rest(store, thread_id)
     base = fork.base
-    click.echo(f"{fork.thread} goes on from version {base.version} of {base.thread}", err=True)
+    print_line(f"{fork.thread} goes on from version {base.version} of {base.thread}", err=True)
     return fork.thread

@@ -7,6 +7,7 @@ from click.shell_completion import CompletionItem
 
 from treadle.app.stores import open_store
 from treadle.app.threads.thread_lists import complete_id
+from treadle.thread.ids import PREFIX, ShortIds
 from treadle.thread.safe_text import sanitize_text
 
 
@@ -28,9 +29,18 @@ class ThreadIdType(click.ParamType[str]):
         """Those that begin so, those of this folder first; none where threads cannot be read."""
         found = complete_id(open_store(), incomplete, in_trash=self._in_trash)
         return [
-            CompletionItem(line.id, help=sanitize_text(line.title or "").partition("\n")[0])
+            CompletionItem(
+                _complete(line.id, incomplete),
+                help=sanitize_text(line.title or "").partition("\n")[0],
+            )
             for line in found
         ]
+
+
+def _complete(thread_id: str, incomplete: str) -> str:
+    """The whole id, unless the short one is what was begun."""
+    is_whole = thread_id.removeprefix(PREFIX).startswith(incomplete.removeprefix(PREFIX))
+    return thread_id if is_whole else ShortIds().shorten(thread_id)
 
 
 def enable_id_completion(command: click.Command) -> None:

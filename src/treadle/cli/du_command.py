@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.notices import print_line
+
 if TYPE_CHECKING:
     from treadle.app.upkeep.disk_usage import StoreUsage, ThreadUsage
     from treadle.app.upkeep.state_disk_usage import FileStateUsage
@@ -34,7 +36,7 @@ def command(thread: str | None, as_json: bool) -> None:
 
 
 def _warn(problem: str) -> None:
-    click.echo(f"treadle: {problem}", err=True)
+    print_line(f"treadle: {problem}", err=True)
 
 
 def _show_store(usage: StoreUsage, *, as_json: bool) -> None:
@@ -56,7 +58,7 @@ def _show_store(usage: StoreUsage, *, as_json: bool) -> None:
         click.echo("\nthe biggest threads")
     for one in usage.biggest:
         untitled = "(nothing said yet)" if one.is_read else "(not read: it is large)"
-        click.echo(make_printable(f"{one.id}  {human_size(one.size):>9}  {one.title or untitled}"))
+        print_line(make_printable(f"{one.id}  {human_size(one.size):>9}  {one.title or untitled}"))
     if usage.gc_frees:
         click.echo(f"`treadle gc` can free {human_size(usage.gc_frees)}", err=True)
 
@@ -71,7 +73,7 @@ def _show_thread(usage: ThreadUsage, *, as_json: bool) -> None:
         fields = {**msgspec.to_builtins(room), "size": room.size}
         print_json({**fields, "file_states": usage.file_states})
         return
-    click.echo(f"{room.id}{' (in the trash)' if room.is_in_trash else ''}")
+    print_line(f"{room.id}{' (in the trash)' if room.is_in_trash else ''}")
     _show_size("journal", room.journal_size)
     _show_size("snapshot", room.snapshot_size)
     _show_size("large outputs", room.blob_size, room.blob_count)

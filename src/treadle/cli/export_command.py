@@ -7,6 +7,8 @@ from typing import Final
 
 import click
 
+from treadle.cli.notices import print_line
+
 _FORMATS: Final = ("json", "jsonl", "markdown", "html")
 
 
@@ -54,7 +56,7 @@ def command(
     from treadle.cli.renderers import make_printable
 
     def warn(text: str) -> None:
-        click.echo(f"treadle: {text}", err=True)
+        print_line(f"treadle: {text}", err=True)
 
     target = None if output in (None, "-") else Path(output or "").expanduser()
     if target is not None:

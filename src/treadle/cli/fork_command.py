@@ -7,6 +7,7 @@ from functools import partial
 import click
 
 from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_line
 from treadle.errors import UsageError
 
 
@@ -32,13 +33,13 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     from treadle.app.threads.forks import fork_thread
 
     made = fork_thread(
-        open_store(), thread, version=version, turn=turn, notify=partial(click.echo, err=True)
+        open_store(), thread, version=version, turn=turn, notify=partial(print_line, err=True)
     )
     if as_json:
         print_json({"thread": made.thread, "base": made.base})
         return
-    click.echo(made.thread)
-    click.echo(f"goes on from {made.base.thread} at version {made.base.version}", err=True)
+    print_line(made.thread)
+    print_line(f"goes on from {made.base.thread} at version {made.base.version}", err=True)
     if not made.is_idle:
         text = "work was in the middle there: `treadle resume` takes it up as after a crash"
-        click.echo(text, err=True)
+        print_line(text, err=True)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from treadle.cli.notices import print_line
+
 if TYPE_CHECKING:
     from treadle.app.upkeep.garbage_removal import GarbageRemoval
 
@@ -98,14 +100,14 @@ def _print_as_text(found: GarbageRemoval, what: str, *, err: bool) -> None:
     from treadle.cli.renderers import make_printable
 
     for line in found.files.threads:
-        click.echo(make_printable(describe_trashed_thread(line)), err=err)
+        print_line(make_printable(describe_trashed_thread(line)), err=err)
     for one in found.shares:
         click.echo(f"{one.name:<16}  {one.count:>6}  {human_size(one.size):>9}", err=err)
     for states in found.dropped_states:
         text = f"file states       of {states.thread} in {states.folder}"
-        click.echo(make_printable(text), err=err)
+        print_line(make_printable(text), err=err)
     for why in found.reasons_to_keep:
-        click.echo(make_printable(f"kept: {why}"), err=True)
+        print_line(make_printable(f"kept: {why}"), err=True)
     if found.files.is_empty:
         click.echo("nothing to remove" if what != "removed" else "nothing was removed", err=True)
     else:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from treadle.cli.notices import print_line
+
 if TYPE_CHECKING:
     from treadle.app.exchange.session_import import ImportOutcome
 
@@ -62,7 +64,7 @@ def command(
     ):
         outcomes.append(outcome)
         if not as_json:
-            click.echo(make_printable(_describe_outcome(outcome)), err=outcome.outcome == "failed")
+            print_line(make_printable(_describe_outcome(outcome)), err=outcome.outcome == "failed")
     if as_json:
         print_json(outcomes)
     failed = [one.is_for_later for one in outcomes if one.outcome == "failed"]

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from treadle.cli.json_output import print_json
 from treadle.cli.login_command import VISIBILITIES
+from treadle.cli.notices import list_ids_once
 from treadle.cli.thread_filters import (
     choose_limit,
     convert_to_bad_parameter,
     filter_options,
     limit_options,
 )
-from treadle.cli.thread_rows import format_rows, report_unreadable
-
-if TYPE_CHECKING:
-    from treadle.thread.document import ThreadSummary
+from treadle.cli.thread_rows import report_unreadable, show_rows
 
 LIMIT: Final = 50
 
@@ -56,8 +52,9 @@ def command(
     treadle list --branch main --since 7d --tag release
     treadle list --state waiting --json
 
-    What is asked for must all hold. Tasks and forks are marked as such; so is what waits for
-    approval, which `treadle approve ID` shows. With --team the server is asked: those that changed
+    What is asked for must all hold. A row tells the title, how the thread stands, the folder if
+    it is not this one, the branch, when it changed, and the id. Elsewhere than on a terminal
+    times and ids are whole. With --team the server is asked: those that changed
     last stand first, --remote is the whole host/path, and --trashed lists your own.
     Exit codes: 0, or 75 if the disk refused to read a thread.
     """  # noqa: D301  click reads the backspace
@@ -75,19 +72,13 @@ def command(
     if as_json:
         print_json(found.threads)
         ctx.exit(report_unreadable(found.threads))
-    _show_rows(found.threads)
+    show_rows(found.threads, ids=list_ids_once() if sys.stdout.isatty() else None)
     if not found.threads:
         words = _explain_empty_list(found.is_unfiltered, found.trashed_count, chosen["is_trashed"])
         click.echo(words, err=True)
     elif found.count > len(found.threads):
         click.echo(f"{found.count - len(found.threads)} more; --all shows them", err=True)
     ctx.exit(report_unreadable(found.threads))
-
-
-def _show_rows(threads: Sequence[ThreadSummary], owners: Sequence[str] | None = None) -> None:
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for row in format_rows(threads, width, owners):
-        click.echo(row)
 
 
 def _list_team(
@@ -100,7 +91,7 @@ def _list_team(
     if as_json:
         print_json([line.to_dict() for line in lines])
         return
-    _show_rows([line.thread for line in lines], [line.owner for line in lines])
+    show_rows([line.thread for line in lines], [line.owner for line in lines])
     if not lines:
         click.echo("the server has no such thread that you may see", err=True)
     elif count > len(lines):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_line
 from treadle.cli.options import folder_option
 from treadle.thread.safe_text import sanitize_text
 
@@ -56,9 +57,9 @@ def command(span: str | None, limit: int | None, as_json: bool, cwd: str | None)
     else:
         _show_commits(commits)
     if not commits:
-        click.echo("no commits", err=True)
+        print_line("no commits", err=True)
     if has_more:
-        click.echo(f"these are the newest {count_max}; --limit COUNT lists more", err=True)
+        print_line(f"these are the newest {count_max}; --limit COUNT lists more", err=True)
 
 
 def _show_commits(listed: Sequence[CommitOrigin]) -> None:
@@ -66,13 +67,13 @@ def _show_commits(listed: Sequence[CommitOrigin]) -> None:
         commit = one.commit
         merge = " (merge)" if len(commit.parents) > 1 else ""
         when = f"{commit.hash[:_HASH_LENGTH]} {commit.at[:_DATE_LENGTH]}"
-        click.echo(sanitize_text(f"{when}  {commit.subject}{merge}"))
+        print_line(sanitize_text(f"{when}  {commit.subject}{merge}"))
         for behind in one.threads:
-            click.echo(sanitize_text(f"    {behind.thread}  {behind.summary}"))
+            print_line(sanitize_text(f"    {behind.thread}  {behind.summary}"))
         if not one.threads:
-            click.echo("    (no trailer)")
+            print_line("    (no trailer)")
     if listed:
-        click.echo("\n" + sanitize_text(_describe_totals(listed)))
+        print_line("\n" + sanitize_text(_describe_totals(listed)))
 
 
 def _describe_totals(listed: Sequence[CommitOrigin]) -> str:

@@ -13,6 +13,7 @@ import click
 
 from treadle.cli import options
 from treadle.cli.help_page import GROUPS, HELP
+from treadle.cli.notices import print_line
 from treadle.errors import TreadleError
 from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
@@ -319,7 +320,7 @@ def _show_unfinished_work(folder: str | None) -> None:
 
         here = str(Path(folder or ".").expanduser().resolve())
         for line in describe_pending(open_store(), here, "treadle resume", notify):
-            click.echo(line, err=True)
+            print_line(line, err=True)
     except (TreadleError, OSError) as error:
         click.echo(f"\ntreadle: {sanitize_text(str(error))}", err=True)
 
@@ -342,9 +343,9 @@ def main() -> None:
         from treadle.cli.log_redaction import redact_for_log
         from treadle.exit_codes import code_of
 
-        click.echo(f"treadle: {sanitize_text(redact_for_log(error.message))}", err=True)
+        print_line(f"treadle: {sanitize_text(redact_for_log(error.message))}", err=True)
         if error.hint:
-            click.echo(f"         {sanitize_text(redact_for_log(error.hint))}", err=True)
+            print_line(f"         {sanitize_text(redact_for_log(error.hint))}", err=True)
         code = code_of(error)
     except OSError as error:
         from treadle.cli.log_redaction import redact_for_log

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from treadle.cli.notices import print_line
+
 
 @click.command("note")
 @click.argument("thread", metavar="ID")
@@ -22,4 +24,4 @@ def command(thread: str, text: str) -> None:
     from treadle.app.threads.annotations import add_note
 
     fold = add_note(open_store(), thread, sys.stdin.read() if text == "-" else text)
-    click.echo(f"noted in {fold.header.thread}", err=True)
+    print_line(f"noted in {fold.header.thread}", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from treadle.cli.notices import print_line
+
 
 @click.command("pin")
 @click.argument("thread", metavar="ID")
@@ -19,4 +21,4 @@ def command(thread: str, off: bool) -> None:
     from treadle.app.threads.annotations import pin_thread
 
     fold = pin_thread(open_store(), thread, is_pinned=not off)
-    click.echo(f"{fold.header.thread} is {'not pinned' if off else 'pinned'}", err=True)
+    print_line(f"{fold.header.thread} is {'not pinned' if off else 'pinned'}", err=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle import exit_codes
+from treadle.cli.notices import print_line
 
 if TYPE_CHECKING:
     from treadle.app.sync.privacy import ReleasePlan
@@ -45,7 +46,7 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
         code = _confirm_release(plan, yes=yes)
         if code is None:
             release(store, plan)
-            click.echo(f"{thread_id}: may leave this machine")
+            print_line(f"{thread_id}: may leave this machine")
         ctx.exit(code or exit_codes.DONE)
     done = keep_private(store, thread_id)
     print_private(done)
@@ -53,7 +54,7 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
         copies = find_copies(store, [thread_id, *done.descendants])
     except TreadleError as error:
         # It is private already; what was sent is found again by the next sync.
-        click.echo(f"treadle: what was sent before is not removed: {error.message}", err=True)
+        print_line(f"treadle: what was sent before is not removed: {error.message}", err=True)
         ctx.exit(exit_codes.TRY_LATER)
     code = print_copies(copies, done.visibility)
     if copies.here:
@@ -72,7 +73,7 @@ def _confirm_release(plan: ReleasePlan, *, yes: bool) -> int | None:
     from treadle.errors import UsageError
 
     if not plan.is_private:
-        click.echo(f"{plan.thread_id}: is not private", err=True)
+        print_line(f"{plan.thread_id}: is not private", err=True)
         return exit_codes.DONE
     print_release(plan)
     if yes:
@@ -80,6 +81,6 @@ def _confirm_release(plan: ReleasePlan, *, yes: bool) -> int | None:
     if not is_interactive():
         raise UsageError("nobody can be asked whether this is meant", hint="add --yes")
     if not click.confirm("May it leave this machine?", err=True):
-        click.echo("it stays private", err=True)
+        print_line("it stays private", err=True)
         return exit_codes.FAILED
     return None

@@ -22,6 +22,7 @@ from treadle.app.threads.question_text import (
     list_argument_texts,
     mark_unseen,
 )
+from treadle.cli.notices import print_line
 from treadle.core.approval import Question
 from treadle.core.tools import RiskLevel
 
@@ -82,8 +83,8 @@ def show_pending_questions(thread: str, questions: Sequence[Question], *, err: b
         click.secho(f"  call {escape_name(question.call.id)}", dim=True, err=err)
     is_one = len(questions) == 1
     if any(describe_cut(one.call.arguments_json) for one in questions):
-        click.echo(f"all of what is asked about:\n  treadle approve {thread} --json", err=err)
+        print_line(f"all of what is asked about:\n  treadle approve {thread} --json", err=err)
     what = "it" if is_one else "all of them (or one, by its CALL behind the thread)"
     click.echo(f"to answer {what}:", err=err)
     for answer in ("--yes", "--no REASON", "--args JSON" if is_one else "CALL --args JSON"):
-        click.echo(f"  treadle approve {thread} {answer}", err=err)
+        print_line(f"  treadle approve {thread} {answer}", err=err)

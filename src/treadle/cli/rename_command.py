@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from treadle.cli.notices import print_line
 from treadle.thread.safe_text import sanitize_text
 
 
@@ -20,6 +21,6 @@ def command(thread: str, title: str) -> None:
     from treadle.app.threads.annotations import rename_thread
 
     fold = rename_thread(open_store(), thread, title)
-    click.echo(
+    print_line(
         f"{fold.header.thread}  {sanitize_text(fold.title() or '(nothing said yet)')}", err=True
     )

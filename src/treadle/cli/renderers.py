@@ -15,6 +15,7 @@ import msgspec
 from treadle import outputs
 from treadle.app.json_text import escape_json
 from treadle.app.threads.call_text import describe_call, list_plan_lines, preview_output
+from treadle.cli.notices import shorten_for_people
 from treadle.cli.question_output import show_pending_questions
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -73,9 +74,8 @@ class TextRenderer:
 
     def begin(self, thread_id: str, model: str, notices: Sequence[str]) -> None:
         """See `Renderer`."""
-        _print_activity(f"thread {thread_id}, {model}", dim=True)
-        for notice in notices:
-            _print_activity(notice, dim=True)
+        for line in (f"thread {thread_id}, {model}", *notices):
+            _print_activity(shorten_for_people(line, err=True), dim=True)
 
     def show(self, output: Output) -> None:
         """See `Renderer`."""
@@ -138,12 +138,13 @@ class TextRenderer:
         if finished.usage != finished.turn_usage:
             used += f" (whole thread: {describe_usage(finished.usage)})"
         _print_activity(used, dim=True)
+        thread = shorten_for_people(finished.thread, err=True)
         if finished.outcome is TurnOutcome.APPROVAL:
             show_pending_questions(finished.thread, questions)
         elif is_over:
-            _print_activity(f"to look at it: treadle show {finished.thread}", dim=True)
+            _print_activity(f"to look at it: treadle show {thread}", dim=True)
         else:
-            _print_activity(f"to go on: treadle resume {finished.thread}", dim=True)
+            _print_activity(f"to go on: treadle resume {thread}", dim=True)
 
 
 class QuietRenderer:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from treadle.cli.notices import print_line
+
 
 @click.command("restore")
 @click.argument("threads", metavar="ID...", nargs=-1, required=True)
@@ -24,4 +26,4 @@ def command(threads: Sequence[str]) -> None:
 
     for one in restore_threads(open_store("treadle restore"), threads):
         for line in describe_move(one, "restored"):
-            click.echo(make_printable(line), err=True)
+            print_line(make_printable(line), err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.json_output import print_json
-from treadle.cli.notices import print_notice
+from treadle.cli.notices import print_line, print_notice
 from treadle.cli.options import folder_option
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _show_result(done: RewindResult, *, wants_files: bool) -> None:
 
     place = f"the end of turn {done.turn}" if done.turn else "before the first prompt"
     verb = "would go" if done.dry_run else "went"
-    click.echo(f"{done.thread} {verb} back to {place} (version {done.version})")
+    print_line(f"{done.thread} {verb} back to {place} (version {done.version})")
     for count, words in (
         (done.messages_hidden, "no longer in view"),
         (done.messages_shown_again, "in view again"),

@@ -14,6 +14,7 @@ from treadle.app.upkeep.thread_scrub import (
     replace_server_copies,
     scrub_threads,
 )
+from treadle.cli.notices import print_line
 from treadle.cli.renderers import make_printable
 from treadle.errors import UsageError
 from treadle.exit_codes import DONE, FAILED, TRY_LATER, USAGE
@@ -30,7 +31,7 @@ def show_plan(job: ScrubJob) -> int:
     """Say what would be done; the exit code."""
     plan = plan_scrub(job)
     _print_report(plan, is_done=False)
-    click.echo(LIMITATIONS_NOTICE if plan.was_found else NOT_FOUND_NOTICE, err=True)
+    print_line(LIMITATIONS_NOTICE if plan.was_found else NOT_FOUND_NOTICE, err=True)
     return FAILED if not plan.was_found else USAGE if plan.outcome.refused else DONE
 
 
@@ -46,25 +47,25 @@ def run_scrub(job: ScrubJob, *, is_agreed: bool) -> int:
         question = "Take it out? This cannot be undone."
         if not plan.was_found:
             if not has_states(job, plan):
-                click.echo(NOT_FOUND_NOTICE, err=True)
+                print_line(NOT_FOUND_NOTICE, err=True)
                 return FAILED
-            click.echo("no record and no output of these threads holds the text", err=True)
+            print_line("no record and no output of these threads holds the text", err=True)
             question = "Look through the saved states of their files, and take it out there?"
         if not click.confirm(question, err=True):
             raise UsageError("not agreed; nothing was changed")
     done = scrub_threads(job, plan)
     _print_report(done, is_done=True)
     if not done.was_found:
-        click.echo(NOT_FOUND_NOTICE, err=True)
+        print_line(NOT_FOUND_NOTICE, err=True)
         return FAILED
     server = replace_server_copies(job, done)
     for thread_id in server.came_back:
-        click.echo(
+        print_line(
             f"treadle: thread {thread_id} holds it again: other machines go on with it all the "
             "time; scrub it again when they have ended",
             err=True,
         )
-    click.echo(LIMITATIONS_NOTICE, err=True)
+    print_line(LIMITATIONS_NOTICE, err=True)
     if done.outcome.refused:
         return USAGE
     return DONE if server.is_gone and not server.came_back else TRY_LATER
@@ -77,19 +78,19 @@ def _print_report(report: ScrubReport, *, is_done: bool) -> None:
         words = f"{done.count} records hold it" if done.count else "is chained anew"
         if is_done:
             words = f"{done.count} records changed" if done.count else "chained anew"
-        click.echo(f"{done.thread}  {words}")
+        print_line(f"{done.thread}  {words}")
     if outcome.blob_count:
-        click.echo(f"{outcome.blob_count} kept outputs")
+        print_line(f"{outcome.blob_count} kept outputs")
     for name, threads in outcome.kept_blobs.items():
-        click.echo(f"the output {name} is kept: {', '.join(threads)} has it too", err=True)
+        print_line(f"the output {name} is kept: {', '.join(threads)} has it too", err=True)
     for path in files:
-        click.echo(f"{'still holds it' if is_done else 'holds it'}: {path}", err=True)
+        print_line(f"{'still holds it' if is_done else 'holds it'}: {path}", err=True)
     for thread, why in outcome.refused.items():
         verb = "is" if is_done else "would be"
-        click.echo(f"thread {thread} {verb} left as it is: {why}", err=True)
+        print_line(f"thread {thread} {verb} left as it is: {why}", err=True)
     if outcome.refused:
-        click.echo("give more of the secret, if there is more of it", err=True)
+        print_line("give more of the secret, if there is more of it", err=True)
     elif is_done and files:
-        click.echo("scrub those threads too, or use --all-threads", err=True)
+        print_line("scrub those threads too, or use --all-threads", err=True)
     for problem in report.problems:
-        click.echo(f"not reached: {make_printable(problem)}", err=True)
+        print_line(f"not reached: {make_printable(problem)}", err=True)

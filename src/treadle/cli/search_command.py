@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple
 import click
 
 from treadle import app
-from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_line
 from treadle.cli.thread_filters import (
     choose_limit,
     convert_to_bad_parameter,
     filter_options,
     limit_options,
 )
-from treadle.cli.thread_rows import format_title, highlight_snippet, report_unreadable
+from treadle.cli.thread_rows import format_hit, highlight_snippet, report_unreadable
 
 LIMIT: Final = 20
 
@@ -84,7 +84,8 @@ def command(
     if not as_json:
         first = shown[0].hit.thread.id
         team = " --team" if wants_team else ""
-        click.echo(f"to look at it: treadle show {first}{team} --version N", err=True)
+        show = click.echo if wants_team else print_line
+        show(f"to look at it: treadle show {first}{team} --version N", err=True)
     raise SystemExit(code)
 
 
@@ -111,8 +112,6 @@ def _search(
 
 
 def _show_hit(found: _FoundHit) -> None:
-    hit, line = found.hit, found.hit.thread
-    whose = found.owner and f"{found.owner}  "
-    more = f" ({hit.count} places)" if hit.count > 1 else ""
-    click.echo(f"{line.id}  {local_time(line.updated_at)}  {whose}{format_title(line)}{more}")
+    hit = found.hit
+    click.echo(format_hit(hit.thread, hit.count, found.owner))
     click.echo(f"    {f'version {hit.version}':<13} {hit.kind:<7} {highlight_snippet(hit)}")

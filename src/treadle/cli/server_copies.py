@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import click
-
 from treadle.app.sync.server_copies import ForkCopy, fetch_before_scrub, replace_copies
+from treadle.cli.notices import print_line
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def replace_on_server(store: LocalStore, thread_ids: Sequence[str]) -> bool:
     if done.failure:
         _warn(f"{done.failure}: {_RETRY_HINT}")
     for thread_id in done.replaced:
-        click.echo(f"{thread_id}  the server's copy is replaced")
+        print_line(f"{thread_id}  the server's copy is replaced")
     for line in done.problems:
         _warn(line)
     if done.left:
@@ -53,7 +52,7 @@ def _print_forks(forks: Sequence[ForkCopy]) -> None:
         if one.problem:
             _warn(f"thread {one.thread_id}: {one.problem}")
             continue
-        click.echo(
+        print_line(
             f"{one.thread_id}  the server's copy is removed: it had its history from {one.base}, "
             f"which is not there any more; `treadle sync {one.base} {one.thread_id}` sends both "
             "again"
@@ -67,4 +66,4 @@ def _print_forks(forks: Sequence[ForkCopy]) -> None:
 
 
 def _warn(text: str) -> None:
-    click.echo(f"treadle: {sanitize_text(text)}", err=True)
+    print_line(f"treadle: {sanitize_text(text)}", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from treadle import exit_codes
+from treadle.cli.notices import print_line
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
@@ -100,5 +101,5 @@ def _confirm_first_sync(plan: FirstSync, *, is_sure: bool) -> bool | None:
 
 def _print_problem(ended: NothingSent) -> int:
     if ended.problem:
-        click.echo(f"treadle: nothing was sent: {sanitize_text(ended.problem)}", err=True)
+        print_line(f"treadle: nothing was sent: {sanitize_text(ended.problem)}", err=True)
     return exit_codes.FAILED

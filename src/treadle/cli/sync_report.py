@@ -15,6 +15,7 @@ from treadle.app.sync.sync_runs import SyncOutcome, is_scrub_lost
 from treadle.app.sync.sync_status import SyncStatus
 from treadle.app.threads.times import local_time
 from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_line
 from treadle.thread.safe_text import sanitize_text
 
 PROGRESS_COUNT_MIN: Final = 50
@@ -53,7 +54,7 @@ def print_start(url: str) -> None:
 def print_watch_start(url: str, left: Sequence[str]) -> None:
     """Say that it is synced from now on, and what is left out."""
     for line in _describe_unsent(left):
-        click.echo(sanitize_text(line), err=True)
+        print_line(sanitize_text(line), err=True)
     _print_if_interactive(f"syncing with {url}; Ctrl-C ends it")
 
 
@@ -71,7 +72,7 @@ def print_thread_count(done: int, count: int) -> None:
 def _print_if_interactive(text: str) -> None:
     """A line that is for whoever looks on, and for nobody else."""
     if sys.stderr.isatty():
-        click.echo(sanitize_text(text), err=True)
+        print_line(sanitize_text(text), err=True)
 
 
 # ---- what was done -------------------------------------------------------------------------------
@@ -121,7 +122,7 @@ def describe_private_count(count: int) -> str:
 
 def _print_lines(lines: Sequence[str]) -> None:
     for line in lines:
-        click.echo(sanitize_text(line))
+        print_line(sanitize_text(line))
 
 
 def _to_dict(outcome: SyncOutcome) -> dict[str, Any]:

@@ -2,91 +2,97 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from treadle import exit_codes
-from treadle.app.threads.times import local_time
+from treadle.app.threads.thread_cells import format_title, make_cells
+from treadle.app.threads.times import describe_age, local_time
+from treadle.cli.notices import print_line, shorten_for_people
+from treadle.terminal.columns import crop, crop_start, fit_columns
 from treadle.thread.document import ThreadSummary
+from treadle.thread.ids import ShortIds
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app import Hit
 
-ID_LENGTH: Final = 15
-"""Of a thread, where a terminal is narrow: up to its millisecond."""
+TITLE_LENGTH_MAX: Final = 50
+"""Characters of a title where there is no terminal whose width decides."""
 
-_TITLE_WIDTH_MIN: Final = 20
+_PLACE_WIDTH_MAX: Final = 24
+"""Of a folder the end is shown, of a branch the beginning."""
+
+_DROPPABLE: Final = (3, 4, 2, 1, 5)
+"""What a narrow terminal does without: folder, branch, owner, state, and when it changed."""
 
 
 def format_rows(
-    threads: Sequence[ThreadSummary], width: int | None, owners: Sequence[str] | None = None
+    threads: Sequence[ThreadSummary],
+    width: int | None,
+    owners: Sequence[str] | None = None,
+    *,
+    ids: ShortIds | None = None,
 ) -> Iterator[str]:
-    """A line for each; no wider than a terminal of that width, if there is one.
+    """A line for each: title, state, owner, folder, branch, when it changed, id.
 
-    Where it is narrow the count of messages is left out, and the ids are cut to what commands take.
+    On a terminal a row is one line. Elsewhere folders, times and ids are whole.
+
+    Args:
+        threads: the threads.
+        width: of the terminal, in columns; `None` if there is none.
+        owners: whose each is, if several people may have some.
+        ids: how ids are shown on a terminal; without it, whole.
     """
-    from treadle.app.threads.thread_lists import state_name
-
-    whose = [()] * len(threads) if owners is None else [(f"{owner:<12}",) for owner in owners]
-    rows = [
-        (
-            line.id,
-            local_time(line.updated_at),
-            f"{line.message_count:>4} messages",
-            f"{_describe_kind(line):<9}",
-            f"{state_name(line):<22}",
-            *owner,
-            format_title(line),
-        )
-        for line, owner in zip(threads, whose, strict=True)
-    ]
-    if width is None:
-        yield from ("  ".join(row) for row in rows)
+    if not threads:
         return
-    columns = [[cell.rstrip() for cell in column] for column in zip(*rows, strict=True)]
-    columns = [column for column in columns if any(column)]
-    room = _TITLE_WIDTH_MIN
-    if _measure_columns(columns[:-1]) + room > width:
-        columns[0] = [cell[:ID_LENGTH] for cell in columns[0]]
-    if _measure_columns(columns[:-1]) + room > width:
-        del columns[2]
-    widths = [max(map(len, column)) for column in columns[:-1]]
-    for row in zip(*columns, strict=True):
-        cells = [cell.ljust(size) for cell, size in zip(row, widths, strict=False)]
-        yield _truncate("  ".join([*cells, row[-1]]).rstrip(), width)
+    whose = [""] * len(threads) if owners is None else owners
+    here = "" if width is None else str(Path.cwd())
+    known = ids or ShortIds()
+    rows = []
+    for line, owner in zip(threads, whose, strict=True):
+        cells = make_cells(line, known, here=here)
+        place, branch = cells.folder, cells.branch
+        title, age = cells.title, cells.age
+        if width is None:
+            title = format_title(line, TITLE_LENGTH_MAX)
+            place, age = line.workspace_root or "", local_time(line.updated_at)
+        else:
+            place, branch = crop_start(place, _PLACE_WIDTH_MAX), crop(branch, _PLACE_WIDTH_MAX)
+        thread = line.id if ids is None or width is None else cells.id
+        rows.append((title, cells.state, owner, sanitize_text(place), branch, age, thread))
+    for text, rest in fit_columns(rows, width, _DROPPABLE):
+        yield text + rest
 
 
-def _measure_columns(columns: Sequence[Sequence[str]]) -> int:
-    """Of these columns, with the space behind each."""
-    return sum(max(map(len, column)) + 2 for column in columns)
+def show_rows(
+    threads: Sequence[ThreadSummary],
+    owners: Sequence[str] | None = None,
+    *,
+    ids: ShortIds | None = None,
+) -> None:
+    """Print a row for each thread, as wide as the terminal."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for row in format_rows(threads, width, owners, ids=ids):
+        click.echo(row)
 
 
-def _truncate(text: str, width: int) -> str:
-    """What fits; some characters take two places, and some none."""
-    from rich.cells import cell_len, chop_cells
+def format_hit(line: ThreadSummary, count: int, owner: str) -> str:
+    """The line that heads a hit of a search, of several places; an owner is one of a server.
 
-    return text if cell_len(text) <= width else chop_cells(text, max(1, width - 1))[0] + "…"
-
-
-def _describe_kind(line: ThreadSummary) -> str:
-    if line.parent is not None:
-        return "sub-agent"
-    words = ("task" if line.machine == "task" else "", "fork" if line.forked_from else "")
-    return " ".join(word for word in words if word)
-
-
-def format_title(line: ThreadSummary, length_max: int = 50) -> str:
-    """The title in one line, with the mark of a pin before it, and tags behind."""
-    title = " ".join((line.title or "(nothing said yet)").split())
-    if len(title) > length_max:
-        title = title[: length_max - 1] + "…"
-    pin = "★ " if line.is_pinned else ""
-    tags = "".join(f" #{tag}" for tag in line.tags)
-    private = " [private]" if line.is_private else ""
-    return sanitize_text(f"{pin}{title}{private}{tags}")
+    A server finds threads by the beginnings of their ids, so of its threads the id is whole.
+    """
+    is_short = not owner and sys.stdout.isatty()
+    thread = shorten_for_people(line.id) if is_short else line.id
+    when = describe_age(line.updated_at) if is_short else local_time(line.updated_at)
+    more = f" ({count} places)" if count > 1 else ""
+    whose = owner and f"{owner}  "
+    return f"{format_title(line, TITLE_LENGTH_MAX)}{more}  {whose}{when}  {thread}"
 
 
 def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
@@ -95,7 +101,7 @@ def report_unreadable(threads: Sequence[ThreadSummary]) -> int:
 
     refused = list_unreadable(threads)
     for line in refused:
-        click.echo(f"thread {line.id} may be intact: {sanitize_text(line.problem)}", err=True)
+        print_line(f"thread {line.id} may be intact: {sanitize_text(line.problem)}", err=True)
     return exit_codes.TRY_LATER if refused else exit_codes.DONE
 
 

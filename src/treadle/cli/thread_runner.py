@@ -13,6 +13,7 @@ from treadle import exit_codes
 from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.setup import Setup
 from treadle.app.sessions.thread_work import ThreadWork, cancel_turn, work_on_thread
+from treadle.cli.notices import print_line
 from treadle.cli.renderers import Renderer, make_printable
 from treadle.outputs import Notice, TurnFinished, TurnOutcome
 
@@ -54,7 +55,7 @@ def run_thread(
         try:
             return await work(opened)
         except click.Abort:  # nobody answers any more; what was asked about waits on
-            click.echo(f"\nto go on: treadle resume {opened.thread_id}", err=True)
+            print_line(f"\nto go on: treadle resume {opened.thread_id}", err=True)
             raise
 
     result = asyncio.run(work_on_thread(setup, open_thread, watched, on_open=begin, notify=_warn))
@@ -91,4 +92,4 @@ def _install_signal_handlers(opened: OpenThread, signalled: dict[str, int]) -> N
 
 
 def _warn(line: str) -> None:
-    click.echo(f"treadle: {make_printable(line)}", err=True)
+    print_line(f"treadle: {make_printable(line)}", err=True)

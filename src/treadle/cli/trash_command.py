@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import click
 
+from treadle.cli.notices import print_line
+
 
 @click.command("trash")
 @click.argument("threads", metavar="[ID]...", nargs=-1)
@@ -32,9 +34,9 @@ def command(threads: Sequence[str], as_json: bool) -> None:
     moved = trash_threads(open_store("treadle trash"), threads)
     for one in moved:
         for line in describe_move(one, "moved to the trash"):
-            click.echo(make_printable(line), err=True)
+            print_line(make_printable(line), err=True)
     ids = " ".join(one.id for one in moved)
-    click.echo(f"to bring it back: treadle restore {ids}", err=True)
+    print_line(f"to bring it back: treadle restore {ids}", err=True)
 
 
 def _show_trash(*, as_json: bool) -> None:
@@ -48,8 +50,8 @@ def _show_trash(*, as_json: bool) -> None:
         print_json(lines)
         return
     if not lines:
-        click.echo("the trash is empty", err=True)
+        print_line("the trash is empty", err=True)
         return
     for line in lines:
-        click.echo(make_printable(describe_trashed_thread(line)))
-    click.echo("`treadle restore ID` brings one back, `treadle gc` removes them", err=True)
+        print_line(make_printable(describe_trashed_thread(line)))
+    print_line("`treadle restore ID` brings one back, `treadle gc` removes them", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from treadle.cli.notices import print_line
+
 
 @click.command("unshare")
 @click.argument("thread", metavar="ID")
@@ -33,10 +35,10 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
         store, target, ends_links=link or wants_all, ends_support=support or wants_all
     )
     if ended.problem:
-        click.echo(f"treadle: not recorded in the thread: {sanitize_text(ended.problem)}", err=True)
+        print_line(f"treadle: not recorded in the thread: {sanitize_text(ended.problem)}", err=True)
     done = []
     if (count := ended.link_count) is not None:
         done.append(f"{count} link{'' if count == 1 else 's'} ended")
     if support or wants_all:
         done.append("support cannot read it")
-    click.echo(f"{target.thread_id}: {', '.join(done)}", err=True)
+    print_line(f"{target.thread_id}: {', '.join(done)}", err=True)

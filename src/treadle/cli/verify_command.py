@@ -6,6 +6,8 @@ from functools import partial
 
 import click
 
+from treadle.cli.notices import print_line
+
 
 @click.command("verify")
 @click.argument("thread", metavar="[ID]", required=False)
@@ -38,7 +40,7 @@ def command(
     from treadle.cli.renderers import make_printable
     from treadle.errors import UsageError
 
-    store, say = open_store(), partial(click.echo, err=True)
+    store, say = open_store(), partial(print_line, err=True)
     if thread is not None and everything:
         raise UsageError("--all is all threads", hint="leave the ID out")
     if salvage:
@@ -49,7 +51,7 @@ def command(
     for report in verify_threads(store, thread, notify=say, has_trash=everything):
         reports.append(report)
         if not as_json:
-            click.echo(f"{report.thread}  {report.condition:<8} {make_printable(report.text)}")
+            print_line(f"{report.thread}  {report.condition:<8} {make_printable(report.text)}")
     if as_json:
         print_json(reports)
     elif not reports:
@@ -71,15 +73,15 @@ def _salvage_thread(thread: str, *, as_json: bool) -> int:
         print_json(saved)
         return 0 if saved.fork else 1
     if saved.fork:
-        click.echo(saved.fork)
-        click.echo(
+        print_line(saved.fork)
+        print_line(
             f"goes on from {thread_id} at version {saved.version}, the last intact", err=True
         )
     else:
-        click.echo(f"nothing to go on from: {make_printable(saved.problem)}", err=True)
+        print_line(f"nothing to go on from: {make_printable(saved.problem)}", err=True)
     if saved.count:
         text = f"{saved.count} records stand after the damage; they are kept in {saved.path}"
-        click.echo(make_printable(text), err=True)
+        print_line(make_printable(text), err=True)
     else:
         click.echo("no record stands after the damage", err=True)
     return 0 if saved.fork else 1

@@ -229,14 +229,13 @@ class Session:
         return self._journal.fold.undelivered.unfinished_commands
 
     @property
-    def context_share(self) -> float | None:
-        """How much of its context the model had used when it last answered; `None`: not known.
+    def context_tokens(self) -> tuple[int, int]:
+        """The tokens of its context that the model had used when it last answered, and all of them.
 
-        1.0 is all of it.
+        Either is 0 where it is not known.
         """
         fold = self._journal.fold
-        limit, used = fold.machine.config.context_tokens_max, fold.conversation.tokens
-        return used / limit if limit and used else None
+        return fold.conversation.tokens, fold.machine.config.context_tokens_max or 0
 
     @property
     def usage(self) -> Usage:

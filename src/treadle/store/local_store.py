@@ -36,7 +36,7 @@ from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.history import Rest, list_rests
-from treadle.thread.ids import PREFIX, is_thread_id
+from treadle.thread.ids import PREFIX, is_name_of, is_thread_id
 from treadle.thread.record import JournalCondition, JournalScan, scan_journal
 from treadle.thread.snapshot import Snapshot
 
@@ -453,10 +453,10 @@ class LocalStore:
         return replace(loaded.fold.summary(loaded.problem), id=thread_id)
 
     def resolve(self, text: str, *, in_trash: bool = False) -> str:
-        """The one thread whose id is, or begins with, `text` (`T-` may be left out).
+        """The one thread whose id is, begins or ends with `text` (`T-` may be left out).
 
         Args:
-            text: the beginning of an id.
+            text: the beginning of an id, or its end, which is what people are shown.
             in_trash: whether to look in the trash, and nowhere else.
 
         Raises:
@@ -472,14 +472,14 @@ class LocalStore:
                 hint=f"give {ID_LENGTH_MIN} characters of the id or more; `treadle list` shows it",
             )
         ids = self.folders.ids(in_trash=in_trash)
-        found = [thread_id for thread_id in ids if thread_id.startswith(prefix)]
+        found = [thread_id for thread_id in ids if is_name_of(text, thread_id)]
         if len(found) == 1:
             return found[0]
         if found:
             raise AmbiguousThreadError(text, found)
         if in_trash:
             raise UnknownThreadError(f"there is no thread {text!r} in the trash")
-        if any(one.startswith(prefix) for one in self.folders.ids(in_trash=True)):
+        if any(is_name_of(text, one) for one in self.folders.ids(in_trash=True)):
             raise UnknownThreadError(
                 f"thread {text!r} is in the trash", hint=f"treadle restore {text}"
             )

@@ -9,7 +9,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 
 from treadle.terminal.dialogs import CompletionMenu, Dialog
-from treadle.terminal.ports import InputHandler, ListRow
+from treadle.terminal.ports import InputHandler, ListRow, RowPreview
 from treadle.terminal.screen_state import ScreenState
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ class Canvas(Protocol):
         """Draw now, or rather when the loop comes to it."""
         ...
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
+    async def pick(
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        preview: RowPreview | None = None,
+    ) -> str | None:
         """Wait for a row."""
         ...
 

@@ -12,7 +12,7 @@ from treadle.errors import MissingModelError, StoreError, ThreadBusyError, Tread
 from treadle.terminal.approval_modes import ApprovalModeSwitch
 from treadle.terminal.approvals import ApprovalDialogs
 from treadle.terminal.chat_session import ChatCallbacks, ChatOptions, ChatSession
-from treadle.terminal.notices import styled_text
+from treadle.terminal.notices import shorten_ids, styled_text
 from treadle.terminal.ports import DialogChoice, StatusFields, Terminal, TurnQueueEntry
 from treadle.terminal.slash_commands import SlashCommands
 from treadle.terminal.turn_queue import TurnQueue
@@ -201,9 +201,9 @@ class Chat:
     # ---- what is told --------------------------------------------------------------------------
 
     def notify(self, text: str, style: str = "dim") -> None:
-        """A line for the person."""
+        """A line for the person, in which ids of threads are short."""
         if self._is_attached:
-            self.terminal.commit(styled_text(text, style))
+            self.terminal.commit(styled_text(shorten_ids(self.sessions.setup, text), style))
         else:
             self._untold.append((text, style))
 
@@ -222,6 +222,7 @@ class Chat:
         sessions, status = self.sessions, self.status
         session = sessions.session
         usage = None if session is None else session.usage
+        context, context_max = (0, 0) if session is None else session.context_tokens
         self._update_history_setting()
         if sessions.setup is not None:
             self._has_vim_keys = sessions.setup.loaded.settings.keys == "vim"
@@ -231,8 +232,10 @@ class Chat:
                 mode=sessions.mode,
                 branch=status.branch if status else "",
                 is_dirty=status is not None and status.is_dirty,
-                context_share=None if session is None else session.context_share,
-                tokens=0 if usage is None else usage.input_tokens + usage.output_tokens,
+                context_tokens=context,
+                context_tokens_max=context_max,
+                tokens_sum=0 if usage is None else usage.total_tokens,
+                cached_sum=0 if usage is None else usage.cache_read_tokens,
                 cost_usd=None if usage is None else usage.cost_usd,
                 sync=status.sync if status else "",
                 is_private=sessions.is_private,

@@ -25,6 +25,7 @@ from treadle.errors import MissingModelError, UsageError
 from treadle.terminal.chat import Chat
 from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
+from treadle.terminal.notices import shorten_ids
 from treadle.terminal.thread_view import show_thread, show_welcome
 
 if TYPE_CHECKING:
@@ -209,18 +210,17 @@ async def _show_new_thread(chat: Chat) -> None:
 
 
 async def _show_unfinished(chat: Chat) -> None:
-    """What is not done in this folder, each with what goes on with it."""
+    """What is not done in this folder, in a line."""
     setup = chat.sessions.setup
     assert setup is not None
     if not (Path(setup.store.places.data) / "threads").is_dir():
         return
-    from treadle.app.threads.unfinished_threads import describe_pending
+    from treadle.app.threads.unfinished_threads import count_pending
 
-    lines: Sequence[str] = await asyncio.to_thread(
-        describe_pending, setup.store, setup.folder, "/resume", partial(click.echo, err=True)
-    )
-    if lines:
-        chat.terminal.commit(*lines)
+    notify = partial(click.echo, err=True)
+    line = await asyncio.to_thread(count_pending, setup.store, setup.folder, notify)
+    if line:
+        chat.notify(line, "accent")
 
 
 def _print_summary(chat: Chat) -> None:
@@ -234,5 +234,5 @@ def _print_summary(chat: Chat) -> None:
             from treadle.models.prices.usage_text import describe_usage
 
             click.echo(describe_usage(usage))
-        click.echo(f"to go on: treadle -r {thread_id}")
+        click.echo(f"to go on: treadle -r {shorten_ids(chat.sessions.setup, thread_id)}")
         sys.stdout.flush()

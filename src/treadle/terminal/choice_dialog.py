@@ -12,9 +12,9 @@ from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from treadle.terminal.columns import text_width
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.ports import DialogChoice, StyledLine
-from treadle.terminal.status_line import text_width
 
 if TYPE_CHECKING:
     from treadle.terminal.question_pane import QuestionPane

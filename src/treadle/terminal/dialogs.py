@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
 from treadle.terminal.choice_dialog import ChoiceDialog
+from treadle.terminal.columns import GAP, crop, fit_columns
 from treadle.terminal.completions import Completion
 from treadle.terminal.live_lines import wrap_text
-from treadle.terminal.ports import ListRow, StyledLine
-from treadle.terminal.status_line import text_width
+from treadle.terminal.ports import ListRow, RowPreview, StyledLine
 from treadle.thread.safe_text import sanitize_text
 
 T = TypeVar("T")
 
-COLUMN_WIDTH_MAX: Final = 24
-"""Columns that short texts of a list may take so that their details stand below one another."""
+PREVIEW_LINES: Final = 5
+"""Below a list, the empty one before them among them."""
+
+_MARK: Final = "▸ "
 
 
 class TextDialog:
@@ -37,17 +39,32 @@ class TextDialog:
 
 
 class ListDialog:
-    """A list that gets shorter as one types."""
+    """A list that gets shorter as one types.
+
+    Args:
+        title: what is asked.
+        search: gives the rows for what was typed.
+        answer: where the value of the row goes.
+        preview: gives lines about the value of a row.
+    """
 
     def __init__(
-        self, title: str, search: Callable[[str], Sequence[ListRow]], answer: Future[str | None]
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        answer: Future[str | None],
+        preview: RowPreview | None = None,
     ) -> None:
         self.title = title
         self.search = search
         self.answer = answer
+        self.preview = preview
         self.rows: Sequence[ListRow] = ()
         self.index = 0
         self.is_searching = True
+        self.on_mark: Callable[[], None] = lambda: None
+        """Called when another row is marked."""
+        self._previews: dict[str, Sequence[str]] = {}
 
     def settle(self, value: str | None) -> None:
         """The answer, unless there is one."""
@@ -57,38 +74,62 @@ class ListDialog:
     def show_rows(self, rows: Sequence[ListRow]) -> None:
         """Show other rows, from the first."""
         self.rows, self.index, self.is_searching = rows, 0, False
+        self.on_mark()
 
     def move(self, by: int) -> None:
         """Up or down, not beyond the ends."""
         self.index = max(0, min(self.index + by, len(self.rows) - 1))
+        self.on_mark()
+
+    @property
+    def unpreviewed(self) -> str | None:
+        """The value of the marked row, if its preview is wanted and not there."""
+        if self.preview is None or not self.rows:
+            return None
+        value = self.rows[self.index].value
+        return None if value in self._previews else value
+
+    def show_preview(self, value: str, lines: Sequence[str]) -> None:
+        """Have these lines for a row."""
+        self._previews[value] = lines
 
     def lines(self, height: int, width: int) -> list[StyledLine]:
-        """The rows around the one that would be picked, of which all is shown."""
+        """The rows around the one that would be picked, of which all is shown, and its preview."""
         if not self.rows:
             return [[("dim", "  looking…" if self.is_searching else "  nothing found")]]
-        column = max(text_width(to_single_line(row.text)) for row in self.rows)
-        column = column if column <= COLUMN_WIDTH_MAX else 0
-        text, detail = _make_cells(self.rows[self.index], column)
-        first, *rest = [*wrap_text(f"{text}{detail}", width - 2)][:height]
+        # So many rows whether the preview is there yet or not: nothing jumps while one moves.
+        below = PREVIEW_LINES if self.preview is not None and height >= 2 * PREVIEW_LINES else 0
+        cells = [_list_cells(row) for row in self.rows]
+        fitted = fit_columns(cells, width - len(_MARK))
+        chosen = cells[self.index]
+        marked = [fitted[self.index]]
+        if " ".join(chosen).split() != " ".join(marked[0]).split():  # something was cropped
+            whole = wrap_text(GAP.join(filter(None, chosen)), width - len(_MARK))
+            marked = [(line, "") for line in whole][:height]
         lines: list[StyledLine] = []
-        for at, row in select_window(self.rows, self.index, height - len(rest)):
-            text, detail = _make_cells(row, column)
+        for at, _ in select_window(self.rows, self.index, height - below - len(marked) + 1):
             if at != self.index:
-                lines.append([("", f"  {text}"), ("dim", detail)])
+                text, rest = fitted[at]
+                lines.append([("", f"{' ' * len(_MARK)}{text}"), ("dim", rest)])
                 continue
-            length = len(text)
-            lines.append([("accent", "▸ "), ("accent", first[:length]), ("dim", first[length:])])
-            lines += ([("accent", f"  {line}")] for line in rest)
+            for number, (text, rest) in enumerate(marked):
+                mark = " " * len(_MARK) if number else _MARK
+                lines.append([("accent", mark), ("accent", text), ("dim", rest)])
+        if below:
+            lines += self._preview_lines(width)[:below]
         return lines
 
+    def _preview_lines(self, width: int) -> list[StyledLine]:
+        """As many as the preview may have, whatever there is of it."""
+        told = self._previews.get(self.rows[self.index].value, ())[: PREVIEW_LINES - 1]
+        shown: list[StyledLine] = [
+            [("dim", crop(f"  {to_single_line(line)}", width))] for line in ("", *told)
+        ]
+        return [*shown, *([[("", "")]] * (PREVIEW_LINES - len(shown)))]
 
-def _make_cells(row: ListRow, column: int) -> tuple[str, str]:
-    """What a row says, and its detail behind a column of this width."""
-    text = to_single_line(row.text)
-    if not row.detail:
-        return text, ""
-    gap = max(0, column - text_width(text)) + 2
-    return text, f"{' ' * gap}{to_single_line(row.detail)}"
+
+def _list_cells(row: ListRow) -> list[str]:
+    return [to_single_line(one) for one in (row.text, *row.cells, row.detail)]
 
 
 Dialog: TypeAlias = ChoiceDialog | TextDialog | ListDialog

@@ -19,6 +19,7 @@ from treadle.terminal.ports import (
     ListRow,
     LiveView,
     QueuedInput,
+    RowPreview,
     SlashCommand,
     StatusFields,
 )
@@ -252,13 +253,18 @@ class InlineTerminal:
         except EOFError:
             return None
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
+    async def pick(
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        preview: RowPreview | None = None,
+    ) -> str | None:
         """One row of a list; `search` is called in a thread, not for each key of a fast typist.
 
         `None` on Esc, and if the terminal is closed. What `search` raises is raised here.
         """
         try:
-            return await (await self._wait_for_application()).pick(title, search)
+            return await (await self._wait_for_application()).pick(title, search, preview)
         except EOFError:
             return None
 

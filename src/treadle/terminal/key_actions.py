@@ -410,7 +410,7 @@ def _bind_list_dialog(canvas: Canvas, bound: KeyBindings) -> None:
             do(canvas.dialog)
 
     def choose_row(picking: ListDialog) -> None:
-        if picking.rows and not picking.is_searching:
+        if picking.rows and not picking.is_searching and picking.rows[picking.index].value:
             picking.settle(picking.rows[picking.index].value)
 
     on("c-m", do=choose_row)

@@ -16,7 +16,7 @@ from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, P
 
 from treadle.terminal.canvas import Canvas
 from treadle.terminal.choice_dialog import ChoiceDialog
-from treadle.terminal.dialogs import ListDialog, TextDialog, to_single_line
+from treadle.terminal.dialogs import PREVIEW_LINES, ListDialog, TextDialog, to_single_line
 from treadle.terminal.early_prompt import PLACEHOLDER, PROMPT
 from treadle.terminal.ports import QueuedInput, StyledLine
 from treadle.terminal.status_line import status_line
@@ -202,7 +202,8 @@ class ScreenLayout:
         if isinstance(dialog, ChoiceDialog):
             return dialog.lines(width, room)
         if isinstance(dialog, ListDialog):
-            return dialog.lines(max(1, min(LIST_LINES_MAX, room - 1)), width)[:room]
+            most = LIST_LINES_MAX + PREVIEW_LINES * (dialog.preview is not None)
+            return dialog.lines(max(1, min(most, room - 1)), width)[:room]
         if menu is not None:
             return menu.lines(max(1, min(MENU_LINES_MAX, room - 1)))[:room]
         return []

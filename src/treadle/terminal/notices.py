@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from treadle.app.sessions.setup import Setup
+
 
 def styled_text(text: str, style: str = "") -> Text:
     """A line or several in one of `STYLES`; what steers a terminal is taken out."""
@@ -19,6 +21,15 @@ def styled_text(text: str, style: str = "") -> Text:
     from treadle.terminal.styles import rich_style
 
     return Text(sanitize_text(text), style=rich_style(style))
+
+
+def shorten_ids(setup: Setup | None, text: str) -> str:
+    """A text for the person, in which ids of threads are as short as this machine allows."""
+    if setup is None:
+        return text
+    from treadle.app.threads import short_ids
+
+    return short_ids.shorten_ids(setup.store, text)
 
 
 def two_column_table(rows: Iterable[Sequence[str]]) -> RenderableType:

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from treadle.terminal.columns import crop, crop_start
 from treadle.terminal.ports import ListRow
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.stores import Store
-    from treadle.thread.document import ThreadSummary
     from treadle.thread.history import Turn
 
 _LENGTH_MAX: Final = 200
+_PLACE_WIDTH_MAX: Final = 18
+_PREVIEW_LINES_MAX: Final = 8
 
 
 def filter_rows(rows: Sequence[ListRow], text: str) -> Sequence[ListRow]:
     """The rows in which every word of the text occurs."""
     words = text.lower().split()
-    return [
-        row for row in rows if all(word in f"{row.text} {row.detail}".lower() for word in words)
-    ]
+    told = ((row, " ".join((row.text, *row.cells, row.detail)).lower()) for row in rows)
+    return [row for row, shown in told if all(word in shown for word in words)]
 
 
 def to_row_text(text: str) -> str:
@@ -33,16 +34,29 @@ def to_row_text(text: str) -> str:
 def find_conversation_rows(folder: str, text: str) -> Sequence[ListRow]:
     """A row for each conversation of a folder; for those of all folders if words are typed."""
     from treadle.app.stores import open_store
+    from treadle.app.threads.short_ids import list_short_ids
+    from treadle.app.threads.thread_cells import make_cells
     from treadle.app.threads.thread_search import find_conversations
 
-    return [_conversation_row(line) for line in find_conversations(open_store(), folder, text)]
+    store = open_store()
+    ids, rows = list_short_ids(store), []
+    for line in find_conversations(store, folder, text):
+        cells = make_cells(line, ids, here=folder)
+        place = crop_start(cells.folder, _PLACE_WIDTH_MAX)
+        branch = crop(cells.branch, _PLACE_WIDTH_MAX)
+        row = (cells.state, place, branch, cells.age, cells.id)
+        rows.append(ListRow(line.id, to_row_text(cells.title), cells=row))
+    return rows
 
 
-def _conversation_row(line: ThreadSummary) -> ListRow:
-    from treadle.app.threads.times import local_time
+def preview_conversation(thread_id: str) -> Sequence[str]:
+    """What was said last in a thread: lines. Raises `StoreError`."""
+    from treadle.app.stores import open_store
+    from treadle.app.threads.thread_preview import read_last_words
 
-    title = to_row_text(line.title or "(nothing said yet)")
-    return ListRow(line.id, title, f"{local_time(line.updated_at)}  {line.id}")
+    prompt, answer = read_last_words(open_store(), thread_id)
+    lines = [line for line in answer.splitlines() if line.strip()]
+    return [f"> {prompt}" if prompt else "nothing was said yet", *lines[:_PREVIEW_LINES_MAX]]
 
 
 class PromptList:

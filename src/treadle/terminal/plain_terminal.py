@@ -28,6 +28,7 @@ from treadle.terminal.ports import (
     ListRow,
     LiveView,
     QueuedInput,
+    RowPreview,
     SlashCommand,
     StatusFields,
 )
@@ -221,15 +222,19 @@ class PlainTerminal:
             self._print("\n")
             return entered or None
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
+    async def pick(
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        preview: RowPreview | None = None,
+    ) -> str | None:
         """Print numbered rows; read a number, words to search for, or nothing for none."""
         async with self._dialog_lock():
             words = ""
             while True:
                 rows = await asyncio.to_thread(search, words)
                 lines = [
-                    f"{at}: {sanitize_text(row.text)}"
-                    + f" ({sanitize_text(row.detail)})" * bool(row.detail)
+                    f"{at}: {sanitize_text(row.text)}" + _format_details(row)
                     for at, row in enumerate(rows[:ROWS_MAX], 1)
                 ]
                 more = [f"and {len(rows) - ROWS_MAX} more"] * (len(rows) > ROWS_MAX)
@@ -241,7 +246,11 @@ class PlainTerminal:
                     return None
                 if not words:
                     return None
-                if words.isdecimal() and 0 < int(words) <= len(lines):
+                if (
+                    words.isdecimal()
+                    and 0 < int(words) <= len(lines)
+                    and rows[int(words) - 1].value
+                ):
                     return rows[int(words) - 1].value
 
     async def run_in_terminal(self, work: Callable[[], T]) -> T:
@@ -434,3 +443,9 @@ def _describe_delivery(waiting: QueuedInput) -> str:
     if waiting.text.startswith(("!", "/")):
         return "when the turn is over"
     return f"heard after {'this round of tools' if waiting.steers else 'this turn'}"
+
+
+def _format_details(row: ListRow) -> str:
+    """What a row tells behind its text."""
+    words = ", ".join(sanitize_text(one) for one in (*row.cells, row.detail) if one)
+    return f" ({words})" if words else ""

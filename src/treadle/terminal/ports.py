@@ -41,11 +41,20 @@ class DialogChoice(Struct, frozen=True):
 
 
 class ListRow(Struct, frozen=True):
-    """One line of a list to pick from: `value` is what picking it gives."""
+    """One line of a list to pick from: `value` is what picking it gives.
+
+    `cells` stand in columns behind the text, `detail` behind them. A row without a value says
+    something and cannot be picked.
+    """
 
     value: str
     text: str
     detail: str = ""
+    cells: tuple[str, ...] = ()
+
+
+RowPreview: TypeAlias = Callable[[str], Sequence[str]]
+"""Lines about the value of a row, for whoever looks for one."""
 
 
 class QueuedInput(Struct, frozen=True):
@@ -61,14 +70,21 @@ class QueuedInput(Struct, frozen=True):
 
 
 class StatusFields(Struct, frozen=True):
-    """What the status line tells. What is unknown is `None` or empty, and left out."""
+    """What the status line tells. What is unknown is `None`, 0 or empty, and left out.
+
+    `context_tokens` is what the model read when it last answered, of at most `context_tokens_max`;
+    `tokens_sum` is what all requests of the thread have read and written, `cached_sum` of that what
+    they have read again from the provider's cache.
+    """
 
     model: str = ""
     mode: str = ""
     branch: str = ""
     is_dirty: bool = False
-    context_share: float | None = None
-    tokens: int = 0
+    context_tokens: int = 0
+    context_tokens_max: int = 0
+    tokens_sum: int = 0
+    cached_sum: int = 0
     cost_usd: Decimal | None = None
     sync: str = ""
     is_private: bool = False
@@ -215,8 +231,19 @@ class Terminal(Protocol):
         """
         ...
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
-        """One row of a list; `search` gives the rows for what was typed. `None` for none (Esc)."""
+    async def pick(
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        preview: RowPreview | None = None,
+    ) -> str | None:
+        """One row of a list; `None` for none (Esc).
+
+        Args:
+            title: what is asked.
+            search: gives the rows for what was typed; called in a thread.
+            preview: gives lines about the value of the row that is marked; called in a thread.
+        """
         ...
 
     async def run_in_terminal(self, work: Callable[[], T]) -> T:

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from treadle.terminal.columns import text_width
 from treadle.terminal.ports import StatusFields, StyledLine
 from treadle.thread.safe_text import sanitize_text
 
@@ -53,17 +54,16 @@ def status_line(facts: StatusFields, width: int) -> StyledLine:
 
 
 def _parts(facts: StatusFields) -> list[tuple[str, str]]:
-    share = facts.context_share
     is_unasked = facts.mode in _UNATTENDED_MODES
     parts = [
         ("warn", "private" if facts.is_private else ""),
         ("accent", facts.mode),
         ("dim", facts.sandbox if is_unasked else ""),
+        _describe_context(facts),
+        ("dim", "" if facts.cost_usd is None else f"${facts.cost_usd:.2f}"),
         ("dim", _crop_model(facts.model)),
         ("dim", facts.branch and facts.branch + "*" * facts.is_dirty),
-        (_share_style(share), "" if share is None else f"{share:.0%} context"),
-        ("dim", "" if facts.cost_usd is None else f"${facts.cost_usd:.2f}"),
-        ("dim", f"{format_count(facts.tokens)} tokens" if facts.tokens else ""),
+        ("dim", _describe_sum(facts)),
         ("dim", "" if is_unasked else facts.sandbox),
         ("dim", facts.sync),
     ]
@@ -80,24 +80,30 @@ def _crop_model(model: str) -> str:
     return model if len(model) <= MODEL_LENGTH_MAX else f"{model[: MODEL_LENGTH_MAX - 1]}…"
 
 
-def _share_style(share: float | None) -> str:
-    if share is None or share <= FULL_SHARE:
-        return "dim"
-    return "warn" if share <= CRITICAL_SHARE else "bad"
+def _describe_context(facts: StatusFields) -> tuple[str, str]:
+    """How much of the window is used: `12.3k of 200k (6%)`."""
+    used, window = facts.context_tokens, facts.context_tokens_max
+    if not used:
+        return "", ""
+    if not window:
+        return "dim", f"{format_count(used)} context"
+    share = used / window
+    style = "dim" if share <= FULL_SHARE else "warn" if share <= CRITICAL_SHARE else "bad"
+    return style, f"{format_count(used)} of {format_count(window)} ({share:.0%})"
+
+
+def _describe_sum(facts: StatusFields) -> str:
+    """The sum over all requests, each of which sends the conversation again."""
+    if not facts.tokens_sum:
+        return ""
+    cached = f", {format_count(facts.cached_sum)} from cache" if facts.cached_sum else ""
+    return f"all requests {format_count(facts.tokens_sum)}{cached}"
 
 
 def format_count(number: int) -> str:
-    """A count that stays short: 950, 12.3k, 4.5M."""
+    """A count that stays short: 950, 12.3k, 200k, 4.5M."""
     for limit, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= limit:
-            return f"{number / limit:.1f}{unit}"
+            digits = f"{number / limit:.1f}".removesuffix(".0")
+            return f"{digits}{unit}"
     return str(number)
-
-
-def text_width(text: str) -> int:
-    """The columns that a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len  # most texts need no tables
-
-    return cell_len(text)

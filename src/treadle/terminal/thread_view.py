@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from treadle.app.files.file_names import find_first_read
-from treadle.terminal.notices import styled_text
+from treadle.terminal.notices import shorten_ids, styled_text
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
@@ -17,7 +17,8 @@ async def show_thread(chat: Chat) -> None:
     session = await chat.open()
     show_header(chat)
     if session is not None:
-        chat.terminal.commit(*chat.view.history_blocks(session.conversation, session.thread_id))
+        thread = shorten_ids(chat.sessions.setup, session.thread_id)
+        chat.terminal.commit(*chat.view.history_blocks(session.conversation, thread))
 
 
 WELCOME: Final = "Treadle, a coding agent that loses nothing: kill it, go on, take it all back."
@@ -40,7 +41,7 @@ def show_welcome(chat: Chat) -> None:
 def show_header(chat: Chat) -> None:
     """Which thread this is, where, and how the agent works in it."""
     sessions = chat.sessions
-    thread = sessions.thread_id or "a new thread"
+    thread = shorten_ids(sessions.setup, sessions.thread_id or "a new thread")
     parts = [sessions.model, sessions.mode and f"mode {sessions.mode}", sessions.sandbox]
     chat.terminal.commit(f"{thread} in {sessions.folder}", ", ".join(filter(None, parts)))
     chat.refresh_status()

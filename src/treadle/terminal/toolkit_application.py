@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -20,6 +21,7 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 
+from treadle.errors import TreadleError
 from treadle.terminal.buffered_output import BufferedOutput
 from treadle.terminal.choice_dialog import KEY_PAUSE_S, ChoiceDialog
 from treadle.terminal.dialogs import CompletionMenu, Dialog, ListDialog, TextDialog
@@ -28,7 +30,7 @@ from treadle.terminal.history import InputHistory
 from treadle.terminal.key_actions import KeyActions, ToolkitHistory, make_key_bindings
 from treadle.terminal.keys import SIGNAL_S
 from treadle.terminal.layout import ScreenLayout
-from treadle.terminal.ports import DialogChoice, InputHandler, ListRow
+from treadle.terminal.ports import DialogChoice, InputHandler, ListRow, RowPreview
 from treadle.terminal.question_pane import QuestionPane
 from treadle.terminal.screen_state import ScreenState
 from treadle.terminal.vim_keys import begin_insert, set_vim_keys
@@ -104,6 +106,7 @@ class ToolkitApplication:
         self._due: asyncio.TimerHandle | None = None
         self._spin: asyncio.TimerHandle | None = None
         self._searching: asyncio.Task[None] | None = None
+        self._previewing: asyncio.Task[None] | None = None
         self._opening: asyncio.TimerHandle | None = None
         self._settling: asyncio.TimerHandle | None = None
         self._flushing: asyncio.TimerHandle | None = None
@@ -287,18 +290,26 @@ class ToolkitApplication:
             finally:
                 self.answer.reset()  # with what could be undone
 
-    async def pick(self, title: str, search: Callable[[str], Sequence[ListRow]]) -> str | None:
+    async def pick(
+        self,
+        title: str,
+        search: Callable[[str], Sequence[ListRow]],
+        preview: RowPreview | None = None,
+    ) -> str | None:
         """Wait for a row."""
         async with self._turn:
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self.answer.text = ""
-            with self._show_dialog(ListDialog(title, search, answer)):
+            picking = ListDialog(title, search, answer, preview)
+            picking.on_mark = partial(self._preview_soon, picking)
+            with self._show_dialog(picking):
                 self._search_soon()
                 try:
                     return await answer
                 finally:
-                    if self._searching is not None:
-                        self._searching.cancel()
+                    for task in (self._searching, self._previewing):
+                        if task is not None:
+                            task.cancel()
 
     def _process_typed_keys(self) -> None:
         """Keys that the terminal has, but we have not read, were not meant for the question."""
@@ -350,6 +361,24 @@ class ToolkitApplication:
         except Exception as error:  # noqa: BLE001 - raised where the list was asked for
             if not picking.answer.done():
                 picking.answer.set_exception(error)
+        self.redraw()
+
+    def _preview_soon(self, picking: ListDialog) -> None:
+        if self._previewing is not None:
+            self._previewing.cancel()
+        if picking.unpreviewed is not None:
+            self._previewing = asyncio.ensure_future(self._preview(picking))
+
+    async def _preview(self, picking: ListDialog) -> None:
+        value, preview = picking.unpreviewed, picking.preview
+        assert value is not None
+        assert preview is not None
+        await asyncio.sleep(SEARCH_PAUSE_S)  # not for each row that somebody passes
+        try:
+            lines: Sequence[str] = await asyncio.to_thread(preview, value)
+        except (TreadleError, OSError) as error:
+            lines = [str(error)]
+        picking.show_preview(value, lines)
         self.redraw()
 
     # others on the screen

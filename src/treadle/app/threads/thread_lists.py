@@ -19,7 +19,7 @@ from treadle.store.index.search import Hit
 from treadle.store.local_store import LocalStore
 from treadle.thread.chat_state import KIND_OF_STATE, to_snake_case
 from treadle.thread.document import ThreadSummary
-from treadle.thread.ids import PREFIX
+from treadle.thread.ids import PREFIX, SHORT_LENGTH
 
 COMPLETIONS_MAX: Final = 50
 """Ids that are offered; who has more threads types a little of the id, or searches."""
@@ -129,7 +129,7 @@ def find_pending(
 def complete_id(
     store: LocalStore, beginning: str, *, in_trash: bool = False
 ) -> list[ThreadSummary]:
-    """The threads whose id begins so, with or without `T-`, those of this folder first.
+    """The threads whose id, whole or short, begins so, those of this folder first.
 
     None where threads cannot be read: nothing fails while somebody types.
     """
@@ -144,7 +144,11 @@ def complete_id(
     except (TreadleError, OSError):
         return []
     here = str(Path.cwd())
-    fitting = [line for line in found if line.id.startswith(prefix)]
+    fitting = [
+        line
+        for line in found
+        if line.id.startswith(prefix) or line.id[-SHORT_LENGTH:].startswith(beginning)
+    ]
     fitting.sort(key=lambda line: line.workspace_root != here)
     return fitting[:COMPLETIONS_MAX]
 
@@ -152,17 +156,6 @@ def complete_id(
 def list_unreadable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Those that the disk refused to read; they may be intact."""
     return [line for line in threads if line.state == local_store.UNREADABLE and line.problem]
-
-
-def state_name(line: ThreadSummary) -> str:
-    """The state of a thread in words for people."""
-    if line.problem:
-        words = {
-            local_store.UNREADABLE: "cannot be read",
-            local_store.UNSUPPORTED: local_store.UNSUPPORTED,
-        }
-        return words.get(line.state, local_store.DAMAGED)
-    return "waits for approval" if line.questions else line.state.replace("_", " ")
 
 
 @contextmanager

@@ -12,13 +12,16 @@ from treadle.thread.codec import decode_entry
 from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import CHAT
 from treadle.thread.history import Turn, list_turn_starts
+from treadle.thread.ids import is_name_of
 
 ROW_COUNT_MAX: Final = 200
 """Threads that are found; who looks for an older one types a word of it."""
 
 
 def find_conversations(store: LocalStore, folder: str, text: str) -> Sequence[ThreadSummary]:
-    """The conversations of a folder, last changed first; those of all folders with these words.
+    """The conversations of a folder, those first in which something is left to be done.
+
+    With a text those of all folders with these words, the best hit first.
 
     May run in any thread of the process: each call opens the index for itself.
 
@@ -32,10 +35,11 @@ def find_conversations(store: LocalStore, folder: str, text: str) -> Sequence[Th
             known = {line.id for line in found}
             named = index.list_threads(limit=ROW_COUNT_MAX) if " " not in text.strip() else []
             found += [
-                line for line in named if line.id not in known and line.id.startswith(text.strip())
+                line for line in named if line.id not in known and is_name_of(text.strip(), line.id)
             ]
         else:
             found = index.list_threads(ThreadFilters(workspace=folder), limit=ROW_COUNT_MAX)
+            found.sort(key=lambda line: not (line.is_unfinished or line.questions))
     finally:
         index.close()
     return [line for line in found if line.machine == CHAT and not line.problem]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from treadle.app.notices import Notify, ignore_notice
+from treadle.app.threads.short_ids import list_short_ids
+from treadle.app.threads.thread_cells import format_title
 from treadle.app.threads.thread_lists import PendingThreads, find_pending
 from treadle.app.threads.times import local_time
 from treadle.errors import TreadleError
 from treadle.thread.document import ThreadSummary
-from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.store.local_store import LocalStore
@@ -52,6 +53,20 @@ def make_pending_notice(
     return f"{len(left)} threads are unfinished here; `treadle` shows them"
 
 
+def count_pending(store: LocalStore, workspace: str, notify: Notify = ignore_notice) -> str:
+    """What is not done in a folder, in one line for a chat; empty if all is done.
+
+    Raises:
+        DiskError: the threads of this machine cannot be read.
+    """
+    pending = find_pending(store, workspace, notify=notify)
+    parts = [f"{len(pending.left)} unfinished: /resume"] * bool(pending.left)
+    if pending.running:
+        first = list_short_ids(store).shorten(pending.running[0].id)
+        parts.append(f"{len(pending.running)} at work now: treadle watch {first}")
+    return " · ".join(parts)
+
+
 def describe_pending(
     store: LocalStore, workspace: str, go_on: str, notify: Notify = ignore_notice
 ) -> list[str]:
@@ -89,8 +104,5 @@ def _describe_thread(line: ThreadSummary, pending: PendingThreads) -> str:
 
 
 def _format_row(line: ThreadSummary, pending: PendingThreads) -> str:
-    title = line.title or "(nothing said yet)"
-    if len(title) > _TITLE_LENGTH_MAX:
-        title = title[: _TITLE_LENGTH_MAX - 1] + "…"
-    words = f"{sanitize_text(title)}: {_describe_thread(line, pending)}"
-    return f"{line.id}  {local_time(line.updated_at)}  {words}"
+    words = f"{format_title(line, _TITLE_LENGTH_MAX)}: {_describe_thread(line, pending)}"
+    return f"{words}  {local_time(line.updated_at)}  {line.id}"

@@ -16,6 +16,7 @@ import click
 from treadle import helper_programs
 from treadle.config.loader import ENVIRONMENT
 from treadle.errors import TreadleError
+from treadle.thread.ids import ShortIds
 
 PROMPT: Final = "The test suite fails. Find out why, and fix it."
 
@@ -23,9 +24,6 @@ INTRO: Final = """\
 Treadle demo. The model is scripted: it says what treadle/cli/demo/script.toml tells it to.
 Everything else is real: the repository, the tools, the processes, the kill, the commit.
 """
-
-_SHORT_ID_LENGTH: Final = 10
-"""There is one thread in the demo's home, so a beginning of its id is enough."""
 
 _POLL_S: Final = 0.05
 _KILL_DELAY_S: Final = 0.6
@@ -104,7 +102,7 @@ class Demonstration:
 
     def _resume(self, thread_id: str) -> None:
         _print_heading("3. A new process goes on; nobody tells it what had happened")
-        click.echo(f"$ treadle resume {thread_id} < /dev/null")
+        click.echo(f"$ treadle resume {ShortIds().shorten(thread_id)} < /dev/null")
         process = self._start_treadle("resume", thread_id)
         if process.wait() != 0:
             raise TreadleError(f"resuming failed with exit code {process.returncode}")
@@ -124,7 +122,7 @@ class Demonstration:
             raise TreadleError("the demo's commit does not name its thread")
 
     def _show_next_steps(self, thread_id: str) -> None:
-        short_id = thread_id[:_SHORT_ID_LENGTH]
+        short_id = ShortIds().shorten(thread_id)
         _print_heading("5. What to do next")
         click.echo(
             f"{_make_path_line()}"
@@ -134,9 +132,9 @@ class Demonstration:
             "Here, where the demo was:\n"
             f"  cd {self._repository}\n"
             f"  export TREADLE_HOME={self._home}\n"
-            f"  treadle show {short_id}         what was said and done\n"
+            f"  treadle show {short_id}           what was said and done\n"
             "  treadle blame stats.py          the prompt behind each line\n"
-            f"  treadle replay {short_id}       its journal, folded again record by record\n"
+            f"  treadle replay {short_id}         its journal, folded again record by record\n"
             f"  rm -r {self._repository.parent}    when you have seen enough"
         )
 

@@ -32,6 +32,7 @@ from treadle.store.index.search import (
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import ThreadFold
+from treadle.thread.ids import PREFIX
 
 T = TypeVar("T")
 
@@ -255,18 +256,26 @@ def _count_threads(database: sqlite3.Connection, filters: ThreadFilters) -> int:
 def _find_by_id(
     database: sqlite3.Connection, query: IndexQuery, filters: ThreadFilters
 ) -> list[Hit]:
-    """The threads whose id begins as what is looked for."""
+    """The threads whose id begins or ends as what is looked for."""
     if not query.thread:
         return []
     condition, parameters = make_condition(filters)
     rows = database.execute(
-        f"SELECT summary FROM threads WHERE id GLOB ? AND {condition} "  # noqa: S608  constants
+        f"SELECT summary FROM threads WHERE (id GLOB ? OR id GLOB ?) AND {condition} "  # noqa: S608
         "ORDER BY updated_at DESC, id DESC",
-        (query.thread + "*", *parameters),
+        (query.thread + "*", "*" + query.thread.removeprefix(PREFIX), *parameters),
     )
     lines = [_decode(row[0]) for row in rows]
-    ranges = ((0, len(query.thread)),)
-    return [Hit(line, line.version, "id", line.id, ranges, 1, 0.0) for line in lines]
+    return [
+        Hit(line, line.version, "id", line.id, (_find_range(line.id, query.thread),), 1, 0.0)
+        for line in lines
+    ]
+
+
+def _find_range(thread_id: str, looked_for: str) -> tuple[int, int]:
+    if thread_id.startswith(looked_for):
+        return 0, len(looked_for)
+    return len(thread_id) - len(looked_for.removeprefix(PREFIX)), len(thread_id)
 
 
 def _find_by_text(

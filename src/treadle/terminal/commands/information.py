@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
 
 
+_SUM_TEXT = "sums over all requests: each sends the conversation again, most of it from the cache"
+
+
 def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
     """The commands of this group."""
     return (
@@ -77,12 +80,18 @@ async def _status(chat: Chat, _: str) -> None:
         ("private", "yes: it never leaves this machine" if sessions.is_private else ""),
     ]
     if session is not None:
-        share = session.context_share
-        rows.append(("context", "" if share is None else f"{share:.0%} of the model's window"))
-        rows.append(("used", _usage_text(chat)))
+        rows.append(("context", _describe_context(*session.context_tokens)))
+        rows.append(("all requests", _usage_text(chat)))
     if sessions.thread_id is not None and sessions.setup is not None:
         rows.append(("sync", await asyncio.to_thread(_sync_text, chat)))
     chat.terminal.commit(two_column_table(rows))
+
+
+def _describe_context(used: int, window: int) -> str:
+    if not used:
+        return ""
+    share = f" of {window:,} ({used / window:.0%})" if window else ""
+    return f"{used:,} tokens{share}, when the model last answered"
 
 
 def _sync_text(chat: Chat) -> str:
@@ -112,7 +121,7 @@ async def _cost(chat: Chat, _: str) -> None:
         ("the last turn", describe_usage(session.turn_usage)),
         ("this thread", describe_usage(session.usage)),
     ]
-    chat.terminal.commit(two_column_table(rows))
+    chat.terminal.commit(two_column_table(rows), styled_text(_SUM_TEXT, "dim"))
 
 
 async def _plan(chat: Chat, _: str) -> None:

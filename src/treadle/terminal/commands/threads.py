@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from treadle.terminal.notices import styled_text
-from treadle.terminal.pickers import find_conversation_rows, find_prompts
+from treadle.terminal.pickers import find_conversation_rows, find_prompts, preview_conversation
 from treadle.terminal.ports import DialogChoice, SlashCommand
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ async def resume(chat: Chat, thread: str) -> None:
         # Before the one at hand is left: there may be none like that.
     else:
         search = partial(find_conversation_rows, chat.sessions.folder or ".")
-        picked = await chat.terminal.pick("Go on with which thread?", search)
+        title = "Go on with which thread?"
+        picked = await chat.terminal.pick(title, search, preview_conversation)
     if picked is None:
         return
     await chat.switch(picked)
