@@ -191,6 +191,41 @@ def test_a_server_of_this_machine_is_found_and_answers_from_then_on(
     assert 'models.default = "ollama:small"    # ' in said
 
 
+def test_a_prompt_that_is_typed_into_the_list_of_providers_comes_back(fresh: Fresh) -> None:
+    with WireServer(ollama) as server:
+        talk = fresh("say hello", server=f"{server.url}/v1")
+        talk.wait_for(lambda screen: screen.is_marked("ollama"))
+        talk.type("mend the test")
+        talk.wait_for_shown("nothing is called so. Choose first who answers")
+        talk.type(ENTER)  # picks nothing
+        talk.type(ctrl("u"))
+        talk.wait_for(lambda screen: screen.is_marked("ollama"))
+        talk.type(ENTER)
+        talk.wait_for(lambda screen: screen.is_marked("small"))
+        talk.type(ENTER)
+        talk.wait_for("Hello from small.")
+        talk.wait_for_shown("> mend the test")
+
+
+def test_models_are_chosen_from_a_list_that_marks_the_current_one_and_missing_keys(
+    fresh: Fresh,
+) -> None:
+    with WireServer(ollama) as server:
+        talk = fresh("-m", "ollama:small", server=f"{server.url}/v1")
+        talk.wait_for("a new thread in")
+        talk.type("/model" + ENTER)
+        talk.wait_for(lambda screen: screen.is_marked("ollama:small"))
+        (row,) = [line for line in talk.lines if line.startswith("▸ ollama:small")]
+        assert row.endswith("answers now")
+        talk.type("anthropic key")
+        talk.wait_for(lambda screen: screen.is_marked("anthropic"))
+        assert "no key: Enter sets it up" in talk.shown
+        talk.type(ctrl("u") + "coder")
+        talk.wait_for(lambda screen: screen.is_marked("ollama:coder:7b"))
+        talk.type(ENTER)
+        talk.wait_for("ollama:coder:7b answers from now on")
+
+
 def test_who_chooses_nobody_keeps_the_prompt_and_is_asked_again(fresh: Fresh) -> None:
     talk = fresh("say hello")
     talk.wait_for(lambda screen: screen.is_marked("demo"))

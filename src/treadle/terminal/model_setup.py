@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _NO_MODEL: Final = "No model is set up yet. Choose who answers; it holds from then on."
 _TITLE: Final = "Who answers? (type to search; Esc: later)"
+_NOTHING_FOUND: Final = (
+    "nothing is called so. Choose first who answers (Ctrl+U shows all again); "
+    "a prompt that you typed here comes back then"
+)
 _DEMO: Final = "demo"
 _DEMO_TEXT: Final = "see it work first: 30 seconds, no key, no network"
 
@@ -88,6 +92,8 @@ async def choose_provider(chat: ModelSetupHost, first: str = "") -> str | None:
             chat.show_error(error)
             continue
         if name is not None:
+            if " " in listing.prompt.strip():  # one word was a search
+                chat.terminal.fill(listing.prompt)
             return name
 
 
@@ -98,6 +104,8 @@ class _SourceList:
         self._folder = chat.folder
         self._first = first
         self.sources: Sequence[ModelSource] = ()
+        self.prompt = ""
+        """What was typed last that no row has, and may have been meant for the model."""
 
     def search(self, text: str) -> Sequence[ListRow]:
         """The rows for what was typed."""
@@ -113,7 +121,11 @@ class _SourceList:
         ]
         ready = sum(one.kind != "ask" or one.provider == self._first for one in self.sources)
         rows.insert(ready, ListRow(_DEMO, _DEMO, _DEMO_TEXT))
-        return filter_rows(rows, text)
+        fitting = filter_rows(rows, text)
+        if fitting:
+            return fitting
+        self.prompt = text
+        return [ListRow("", _NOTHING_FOUND)]
 
 
 def _describe(source: ModelSource) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -57,6 +57,14 @@ class ProviderReachability(Struct, frozen=True):
         }
 
 
+AskForModels: TypeAlias = Callable[[Any, str], Awaitable[tuple[str, ...] | LlmError]]
+
+
+async def _ask_for_models(provider: Any, _: str) -> tuple[str, ...] | LlmError:
+    answer: tuple[str, ...] | LlmError = await provider.list_models()
+    return answer
+
+
 async def check_providers(
     loaded: LoadedSettings, names: Iterable[str]
 ) -> list[ProviderReachability]:
@@ -64,10 +72,19 @@ async def check_providers(
 
     Of one that `local_only` excludes not even the key is looked for.
     """
-    return list(await asyncio.gather(*(_check_provider(loaded, name) for name in names)))
+    return list(await asyncio.gather(*(check_provider(loaded, name) for name in names)))
 
 
-async def _check_provider(loaded: LoadedSettings, name: str) -> ProviderReachability:
+async def check_provider(
+    loaded: LoadedSettings, name: str, ask: AskForModels = _ask_for_models
+) -> ProviderReachability:
+    """Look for the key of a provider, and ask what it offers. Never fails.
+
+    Args:
+        loaded: the settings.
+        name: the provider's.
+        ask: asks it, given its client and its address.
+    """
     entry = loaded.catalog.providers[name]
     model, address, origin = entry.default_model, entry.base_url, ""
     try:
@@ -84,7 +101,7 @@ async def _check_provider(loaded: LoadedSettings, name: str) -> ProviderReachabi
         provider = make_provider(name, entry, key.value if key is not None else "", loaded)
     except TreadleError as error:
         return ProviderReachability(name, address, origin, model, error=error)
-    answer = await provider.list_models()
+    answer = await ask(provider, address)
     await provider.aclose()
     if isinstance(answer, LlmError):
         return ProviderReachability(name, address, origin, model, error=answer)

@@ -111,13 +111,13 @@ class SdkProvider(ABC):
         except Exception:  # noqa: BLE001  whatever went wrong, there is no count
             return None
 
-    async def list_models(self) -> tuple[str, ...] | LlmError:
-        """The names of the models that this key can use, or why they cannot be had."""
+    async def list_models(self, within_s: float = LIST_S_MAX) -> tuple[str, ...] | LlmError:
+        """The names of the models that this key can use, or why they cannot be had in time."""
         is_asked = False
         try:
             models = self._get_client().models.with_streaming_response
             is_asked = True
-            body = await read_object(models.list(timeout=LIST_S_MAX), LIST_S_MAX)
+            body = await read_object(models.list(timeout=within_s), within_s)
             names = tuple(one["id"] for one in body["data"])
             if not all(isinstance(name, str) for name in names):
                 raise WireError(LlmErrorKind.INVALID_RESPONSE, "the list of models makes no sense")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from treadle.app.sessions.limits import MODES
 from treadle.terminal.notices import two_column_table
@@ -13,9 +13,13 @@ from treadle.terminal.pickers import filter_rows
 from treadle.terminal.ports import ListRow, SlashCommand
 
 if TYPE_CHECKING:
+    from treadle.app.sessions.model_choices import ModelChoice
     from treadle.app.sessions.setup import Setup
     from treadle.core.approval import Grant
     from treadle.terminal.chat import Chat
+
+_KEY_OF: Final = "key of "
+"""Before the name of a provider, in the value of its row."""
 
 _MODE_TEXTS = {
     "plan": "reads only",
@@ -82,35 +86,37 @@ async def _login(chat: Chat, provider: str) -> None:
 
 async def _pick_model(chat: Chat, setup: Setup) -> str | None:
     """The list is there at once, and takes the keys, while the providers are asked."""
-    loop, asking = asyncio.get_running_loop(), asyncio.ensure_future(_list_models(setup))
+    from treadle.app.sessions.model_choices import list_model_choices
 
-    async def models() -> Sequence[ListRow]:
-        return await asking
+    loop = asyncio.get_running_loop()
+    asking = asyncio.ensure_future(
+        list_model_choices(setup.loaded, chat.sessions.model, setup.store.places.cache)
+    )
+
+    async def rows() -> Sequence[ListRow]:
+        return [_model_row(one) for one in await asking]
 
     def search(text: str) -> Sequence[ListRow]:
-        return filter_rows(asyncio.run_coroutine_threadsafe(models(), loop).result(), text)
+        return filter_rows(asyncio.run_coroutine_threadsafe(rows(), loop).result(), text)
 
     try:
-        return await chat.terminal.pick("Which model answers?", search)
+        picked = await chat.terminal.pick("Which model answers?", search)
     finally:
         asking.cancel()
+    if picked is None or not picked.startswith(_KEY_OF):
+        return picked
+    from treadle.terminal.model_setup import choose_provider
+
+    return await choose_provider(chat, picked.removeprefix(_KEY_OF))
 
 
-async def _list_models(setup: Setup) -> Sequence[ListRow]:
-    """What the providers offer that have a key, and the short names."""
-    from treadle.app.sessions.provider_reachability import check_providers
-
-    catalog = setup.loaded.catalog
-    found = await check_providers(setup.loaded, catalog.providers)
-    rows = [ListRow(alias, alias, catalog.resolve(alias).name) for alias in catalog.aliases]
-    for one in found:
-        if one.is_ready and one.problem:
-            rows.append(ListRow(f"{one.provider}:", one.provider, one.problem))
-        rows += [
-            ListRow(f"{one.provider}:{model}", f"{one.provider}:{model}")
-            for model in one.models or ()
-        ]
-    return rows
+def _model_row(choice: ModelChoice) -> ListRow:
+    if choice.kind == "key":
+        provider = choice.name.removesuffix(":")
+        note = f"no key: Enter sets it up ({choice.note})"
+        return ListRow(_KEY_OF + provider, provider, note, cells=("",))
+    note = "answers now" if choice.is_current else ""
+    return ListRow(choice.name, choice.name, choice.note, cells=(note,))
 
 
 async def _mode(chat: Chat, mode: str) -> None:
