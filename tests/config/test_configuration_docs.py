@@ -101,6 +101,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "network": f'`"{settings.network}"`',
         "read": f'`"{settings.read}"`',
         "keys": f'`"{settings.keys}"`',
+        "theme": f'`"{settings.theme}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
     assert settings.web_search is False

@@ -80,6 +80,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_NETWORK": "on",
         "TREADLE_READ": "ask",
         "TREADLE_KEYS": "vim",
+        "TREADLE_THEME": "light",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
@@ -99,6 +100,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         compact_at=10_000,
         web_search=True,
         keys="vim",
+        theme="light",
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

@@ -126,17 +126,16 @@ def test_a_signal_gives_the_terminal_back_before_the_input_hears_too(tmp_path: P
         assert screen.is_cursor_visible
 
 
-def test_the_terminal_is_never_asked_anything_nor_switched(toy: StartToy) -> None:
+def test_nothing_is_asked_but_the_background_and_no_screen_is_switched(toy: StartToy) -> None:
     screen = toy()
     screen.type("facts" + ENTER + "ask" + ENTER)
     screen.answer("y")
     screen.wait_for("chose y")
     screen.type(ctrl("d"))
     assert screen.wait_for_end() == 0
-    asked = re.compile(
-        rb"\x1b\[(\?|>)?\d*(n|c)|\x1b\]1[01];\?|\x1b\[\?(1049|47|1047)h|\x1b\[\?100\d"
-    )
+    asked = re.compile(rb"\x1b\[(\?|>)?\d*(n|c)|\x1b\]10;\?|\x1b\[\?(1049|47|1047)h|\x1b\[\?100\d")
     assert asked.search(bytes(screen.raw)) is None
+    assert screen.raw.count(b"\x1b]11;?") <= 1
     assert screen.raw.rfind(b"\x1b[?2004l") > screen.raw.rfind(b"\x1b[?2004h")
 
 

@@ -63,6 +63,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_NETWORK": (("network",), str),
         "TREADLE_READ": (("read",), str),
         "TREADLE_KEYS": (("keys",), str),
+        "TREADLE_THEME": (("theme",), str),
     }
 )
 """What each variable sets, and how its text is read."""

@@ -33,8 +33,11 @@ SandboxLevel: TypeAlias = Literal["read-only", "workspace-write", "off"]
 NetworkMode: TypeAlias = Literal["off", "ask", "on"]
 """Whether a command reaches the network."""
 ReadMode: TypeAlias = Literal["allow", "ask"]
-KeyStyle: TypeAlias = Literal["default", "vim"]
 """Whether a command that only reads is asked about like one that writes."""
+KeyStyle: TypeAlias = Literal["default", "vim"]
+"""Which keys the chat's input has."""
+ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast"]
+"""Which colours the chat has; `auto` by the terminal's background."""
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
@@ -96,6 +99,7 @@ class Settings(Struct, frozen=True):
     compact_at: int = COMPACT_AT_TOKENS
     web_search: bool = False
     keys: KeyStyle = "default"
+    theme: ThemeName = "auto"
 
 
 class SettingRule(Struct, frozen=True):
@@ -242,6 +246,7 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "keys": SettingRule(KeyStyle, _format_choices(KeyStyle)),
         "sandbox_writable": _FOLDERS,
         "sandbox_readable": _FOLDERS,
+        "theme": SettingRule(ThemeName, _format_choices(ThemeName)),
     }
 )
 """The keys outside any table."""

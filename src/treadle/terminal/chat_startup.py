@@ -22,6 +22,7 @@ import click
 
 from treadle import exit_codes
 from treadle.errors import MissingModelError, UsageError
+from treadle.terminal.background_color import ThemeChoice
 from treadle.terminal.chat import Chat
 from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
@@ -97,7 +98,9 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     from treadle.app.folders import user_folders
     from treadle.terminal.terminal_factory import make_terminal
 
+    theme = ThemeChoice(os.environ)
     terminal = make_terminal(
+        theme=theme,
         folder=_folder(options),
         history=user_folders().state / "chat-history",
         is_plain=options.plain,
@@ -112,7 +115,7 @@ async def _run(options: ChatOptions, *, is_named: bool) -> int:
     _handle_signals(chat, early)
     logging.getLogger("treadle").addHandler(_ChatLogHandler(chat))
     try:
-        await chat.run(lambda: _prepare_chat(chat, is_named=is_named))
+        await chat.run(lambda: _prepare_chat(chat, theme, is_named=is_named))
     except OSError:
         if not chat.code:  # else the terminal is gone, as it was told
             raise
@@ -166,17 +169,19 @@ def _handle_signals(chat: Chat, early: Sequence[int]) -> None:
         chat.on_exit_signal(early[0])
 
 
-async def _prepare_chat(chat: Chat, *, is_named: bool) -> None:
+async def _prepare_chat(chat: Chat, theme: ThemeChoice, *, is_named: bool) -> None:
     """What is done beside the first drawing."""
     options = chat.options
     if options.thread == "":
-        await chat.run_switch(_pick_thread(chat))
+        await chat.run_switch(_pick_thread(chat, theme))
         return
     if not is_named:
         await chat.sessions.prepare()
+        _set_theme(chat, theme)
         await _show_new_thread(chat)
         return
     await chat.sessions.ensure_prepared()  # with whom the person chooses, if nobody could answer
+    _set_theme(chat, theme)
     _note_resumption()
     if options.fork:
         assert chat.sessions.thread_id is not None
@@ -193,11 +198,19 @@ def _note_resumption() -> None:
     mark_used(user_folders(), "resume")
 
 
-async def _pick_thread(chat: Chat) -> None:
+def _set_theme(chat: Chat, theme: ThemeChoice) -> None:
+    """The colours of the settings, which are known once a session is prepared."""
+    if (setup := chat.sessions.setup) is not None:
+        theme.set_setting(setup.loaded.settings.theme)
+        chat.terminal.refresh()
+
+
+async def _pick_thread(chat: Chat, theme: ThemeChoice) -> None:
     """Go on with a thread that is picked, else with a new one."""
     from treadle.terminal.commands.threads import resume
 
     await chat.sessions.prepare()
+    _set_theme(chat, theme)
     await resume(chat, "")
     if chat.sessions.thread_id is None:
         await _show_new_thread(chat)

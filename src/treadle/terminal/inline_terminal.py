@@ -1,7 +1,7 @@
 """The drawn terminal: inline, below what was printed, with the terminal's own scrollback.
 
-Nothing is asked of the terminal that it would have to answer, so that none is waited for over a
-slow line. Only a transcript takes the terminal's other screen (`transcript_screen.py`).
+No answer of the terminal is waited for, over a slow line or none. Only a transcript takes the
+terminal's other screen (`transcript_screen.py`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from treadle.terminal.background_color import ThemeChoice
     from treadle.terminal.toolkit_application import ToolkitApplication
 
 T = TypeVar("T")
@@ -53,8 +54,9 @@ class InlineTerminal:
         commands: Sequence[SlashCommand],
         folder: Path,
         history: Path,
+        theme: ThemeChoice | None = None,
     ) -> None:
-        self._scene = ScreenState(view, commands)
+        self._scene = ScreenState(view, commands, theme)
         self._folder = folder
         self._history = history
         self._drawing: ToolkitApplication | None = None

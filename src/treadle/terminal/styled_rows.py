@@ -55,6 +55,8 @@ def _describe_look(style: Style | None) -> str:
     color = style.color
     if color is not None and color.number is not None and color.number < len(TOOLKIT_COLORS):
         look.append(f"fg:{TOOLKIT_COLORS[color.number]}")
+    elif color is not None and color.triplet is not None:
+        look.append(f"fg:{color.triplet.hex}")
     elif style.dim:
         look.append("fg:ansibrightblack")
     return f"{LOOK}{' '.join(look)}" if look else ""

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from treadle.terminal.background_color import ThemeChoice
 from treadle.terminal.inline_terminal import InlineTerminal
 from treadle.terminal.plain_terminal import PlainTerminal
 from treadle.terminal.ports import LiveView, SlashCommand
@@ -32,6 +33,7 @@ def make_terminal(
     view: LiveView | None = None,
     commands: Sequence[SlashCommand] = (),
     is_plain: bool = False,
+    theme: ThemeChoice | None = None,
 ) -> AnyTerminal:
     """The terminal of this process.
 
@@ -42,10 +44,11 @@ def make_terminal(
         commands: what `/` completes.
         is_plain: the person wants lines only. It is so anyway where nothing can be drawn: `TERM`
             is `dumb` or unset, or input or output is no terminal.
+        theme: the colours of a drawn terminal; by default those of its background.
     """
     if is_plain or not can_draw():
         return PlainTerminal(view=view, commands=commands)
-    return InlineTerminal(view=view, commands=commands, folder=folder, history=history)
+    return InlineTerminal(view=view, commands=commands, folder=folder, history=history, theme=theme)
 
 
 def can_draw() -> bool:

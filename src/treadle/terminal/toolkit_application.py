@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.run_in_terminal import in_terminal
@@ -22,6 +22,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 
 from treadle.errors import TreadleError
+from treadle.terminal.background_color import QUERY, InputFilter, has_true_colors, may_ask
 from treadle.terminal.buffered_output import BufferedOutput
 from treadle.terminal.choice_dialog import KEY_PAUSE_S, ChoiceDialog
 from treadle.terminal.dialogs import CompletionMenu, Dialog, ListDialog, TextDialog
@@ -77,7 +78,7 @@ class ToolkitApplication:
             sys.stdout,
             _screen_size,
             term=None,
-            default_color_depth=ColorDepth.from_env(),  # NO_COLOR
+            default_color_depth=_find_color_depth(),
             enable_bell=False,
             enable_cpr=False,
         )
@@ -86,7 +87,7 @@ class ToolkitApplication:
         self.app: Application[None] = Application(
             layout=self._stage.layout,
             key_bindings=make_key_bindings(self, self.hands),
-            input=Vt100Input(sys.stdin),
+            input=self._make_input(),
             output=self._output,
             include_default_pygments_style=False,
             enable_page_navigation_bindings=False,
@@ -111,10 +112,23 @@ class ToolkitApplication:
         self._settling: asyncio.TimerHandle | None = None
         self._flushing: asyncio.TimerHandle | None = None
 
+    def _make_input(self) -> Vt100Input:
+        """The keyboard, without what the terminal answers."""
+        keyboard = Vt100Input(sys.stdin)
+        filtered: Any = InputFilter(keyboard.stdin_reader, self._hear_background)
+        keyboard.stdin_reader = filtered
+        return keyboard
+
+    def _hear_background(self, answer: str) -> None:
+        self.scene.theme.hear(answer)
+        self.redraw()
+
     async def run(self, clear: Callable[[], None]) -> None:
         """Draw and listen until `stop`; `clear` takes away what was drawn before."""
         if self.scene.filled:
             self.fill(self.scene.filled)
+        if may_ask(os.environ):
+            self._output.write_raw(QUERY)
         loop = asyncio.get_running_loop()
         with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread
             loop.add_signal_handler(signal.SIGINT, self._on_sigint)
@@ -447,3 +461,10 @@ def _screen_size() -> Size:
         if found.columns and found.lines:
             return Size(rows=found.lines, columns=found.columns)
     return Size(rows=24, columns=screen_width())
+
+
+def _find_color_depth() -> ColorDepth | None:
+    """As many colours as committed blocks have; none with NO_COLOR."""
+    if (wanted := ColorDepth.from_env()) is not None:
+        return wanted
+    return ColorDepth.TRUE_COLOR if has_true_colors(os.environ) else None

@@ -28,16 +28,13 @@ from rich.theme import Theme
 
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.markdown_splitter import PART_LINES_MAX, MarkdownPiece, make_parser
+from treadle.terminal.styles import code_theme, rich_style
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
     from rich.console import Console, ConsoleOptions, RenderResult
 
-_THEME: Final = Theme({"markdown.code": "cyan"})
-"""Rich would set code on black, which is a hole in a light terminal."""
-CODE_THEME: Final = "ansi_dark"
-"""Of the sixteen colours of the terminal."""
 COLORED_SIZE_MAX: Final = 9_000
 """Characters of code that are highlighted; longer code is shown without colours."""
 RENDERED_SIZE_MAX: Final = 20_000
@@ -142,14 +139,15 @@ class _OuterBlock(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]]
 
     def __init__(self, tokens: list[Token]) -> None:
-        super().__init__("", code_theme=CODE_THEME)
+        super().__init__("", code_theme=code_theme())
         self.parsed = _flatten_links(tokens)
 
     def lines(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The block, without the empty line that rich has before lists, quotations and tables."""
         if self.parsed[0].type not in _WIDE_BLOCKS:
             options = options.update(width=_limit_prose(options.max_width))
-        with console.use_theme(_THEME):
+        # Rich would set code on black, which is a hole in a light terminal.
+        with console.use_theme(Theme({"markdown.code": rich_style("code")})):
             lines = console.render_lines(self, options, pad=False)
         is_nested = self.parsed[0].type in _AFTER_EMPTY_LINE
         if is_nested and lines and not "".join(one.text for one in lines[0]).strip():
@@ -264,7 +262,7 @@ class _HeadingElement(Heading):
         context.enter_style(_HEADING_STYLES[self.tag])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text.assemble(("#" * int(self.tag[1:]) + " ", "dim"), self.text)
+        yield Text.assemble(("#" * int(self.tag[1:]) + " ", rich_style("dim")), self.text)
 
 
 _HEADING_STYLES: Final = {
@@ -301,14 +299,16 @@ class _RuleElement(HorizontalRule):
     new_line = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Rule(style="dim", characters="─")
+        yield Rule(style=rich_style("dim"), characters="─")
 
 
 class _TableElement(TableElement):
     """A table that loses nothing: what is too wide for its column goes on below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, border_style="dim")
+        table = Table(
+            box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, border_style=rich_style("dim")
+        )
         head = self.header.row.cells if self.header and self.header.row else []
         for cell in head:
             table.add_column(cell.content, justify=cell.justify, overflow="fold")
