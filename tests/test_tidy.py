@@ -25,6 +25,7 @@ TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "da
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/local_store.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
+    "store/index/usage_rows.py": {"datetime"},  # the day of a record, asks no clock
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
     "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files

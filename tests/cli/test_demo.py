@@ -20,7 +20,7 @@ MUST_SAY = (
     "fix: average the two middle values in median",
     "Treadle-Thread: T-",
     "says the same",
-    "treadle show T-",
+    "treadle show ",
 )
 
 

@@ -16,10 +16,8 @@ ALL = StatusFields(
     mode="auto-edit",
     branch="main",
     is_dirty=True,
-    context_tokens=83_000,
-    context_tokens_max=200_000,
-    tokens_sum=1_512_300,
-    cached_sum=1_400_000,
+    context=(83_000, 200_000),
+    sums=(1_512_300, 1_400_000),
     cost_usd=Decimal("0.1234"),
     sync="synced",
     is_private=True,
@@ -69,7 +67,7 @@ def test_what_holds_commands_is_shortened_before_anything_is_dropped() -> None:
 @pytest.mark.parametrize("mode", ["auto-edit", "auto"])
 def test_what_holds_commands_comes_before_the_model_where_nobody_is_asked(mode: str) -> None:
     facts = StatusFields(
-        mode=mode, model="m" * 30, tokens_sum=5, sandbox="read-only, no network, Landlock"
+        mode=mode, model="m" * 30, sums=(5, 0), sandbox="read-only, no network, Landlock"
     )
     assert told(facts, 40) == f"{mode} · read-only, no net"
 
@@ -93,12 +91,12 @@ def test_a_first_part_that_does_not_fit_is_cut_by_columns() -> None:
     ("used", "style"), [(1, "dim"), (80, "dim"), (81, "warn"), (95, "warn"), (96, "bad")]
 )
 def test_a_full_context_is_coloured(used: int, style: str) -> None:
-    [(found, text)] = status_line(StatusFields(context_tokens=used, context_tokens_max=100), 80)
+    [(found, text)] = status_line(StatusFields(context=(used, 100)), 80)
     assert (found, text) == (style, f"{used} of 100 ({used}%)")
 
 
 def test_of_a_window_that_nobody_knows_what_is_used_is_told() -> None:
-    assert told(StatusFields(context_tokens=12_300), 80) == "12.3k context"
+    assert told(StatusFields(context=(12_300, 0)), 80) == "12.3k context"
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "auto"])

@@ -121,6 +121,8 @@ if TYPE_CHECKING:
     from treadle.app.threads.thread_view import ViewRequest as ViewRequest
     from treadle.app.threads.thread_view import read_thread as read_thread
     from treadle.app.threads.thread_watch import follow_thread as follow_thread
+    from treadle.app.threads.usage_report import UsageReport as UsageReport
+    from treadle.app.threads.usage_report import sum_usage as sum_usage
     from treadle.app.threads.version_selectors import VersionSelector as VersionSelector
     from treadle.app.threads.version_selectors import select_version as select_version
     from treadle.app.upkeep.checks import Finding as Finding
@@ -150,6 +152,7 @@ if TYPE_CHECKING:
     from treadle.outputs import TurnOutcome as TurnOutcome
     from treadle.store.index.filters import ThreadFilters as ThreadFilters
     from treadle.store.index.search import Hit as Hit
+    from treadle.store.index.usage_rows import DayUsage as DayUsage
     from treadle.thread.document import ThreadSummary as ThreadSummary
 
 _HOME = {
@@ -158,6 +161,7 @@ _HOME = {
     "Answer": "answers",
     "ApprovalAnswer": "app.sessions.approvals",
     "CommitOrigin": "app.files.provenance",
+    "DayUsage": "store.index.usage_rows",
     "EndedAccess": "app.sync.share_access",
     "ExportedThread": "app.exchange.thread_export",
     "FileDiff": "app.files.file_diff",
@@ -217,6 +221,7 @@ _HOME = {
     "TurnOutcome": "outputs",
     "TurnRequest": "app.sessions.turns",
     "UnknownStateError": "app.threads.thread_lists",
+    "UsageReport": "app.threads.usage_report",
     "Verdict": "answers",
     "VersionSelector": "app.threads.version_selectors",
     "ViewRequest": "app.threads.thread_view",
@@ -288,6 +293,7 @@ _HOME = {
     "search_threads": "app.threads.thread_lists",
     "select_version": "app.threads.version_selectors",
     "share_thread": "app.sync.share_access",
+    "sum_usage": "app.threads.usage_report",
     "synchronize": "app.sync.sync_runs",
     "tag_thread": "app.threads.annotations",
     "trash_threads": "app.upkeep.trash",

@@ -222,7 +222,6 @@ class Chat:
         sessions, status = self.sessions, self.status
         session = sessions.session
         usage = None if session is None else session.usage
-        context, context_max = (0, 0) if session is None else session.context_tokens
         self._update_history_setting()
         if sessions.setup is not None:
             self._has_vim_keys = sessions.setup.loaded.settings.keys == "vim"
@@ -232,10 +231,8 @@ class Chat:
                 mode=sessions.mode,
                 branch=status.branch if status else "",
                 is_dirty=status is not None and status.is_dirty,
-                context_tokens=context,
-                context_tokens_max=context_max,
-                tokens_sum=0 if usage is None else usage.total_tokens,
-                cached_sum=0 if usage is None else usage.cache_read_tokens,
+                context=(0, 0) if session is None else session.context_tokens,
+                sums=(0, 0) if usage is None else (usage.total_tokens, usage.cache_read_tokens),
                 cost_usd=None if usage is None else usage.cost_usd,
                 sync=status.sync if status else "",
                 is_private=sessions.is_private,

@@ -72,19 +72,17 @@ class QueuedInput(Struct, frozen=True):
 class StatusFields(Struct, frozen=True):
     """What the status line tells. What is unknown is `None`, 0 or empty, and left out.
 
-    `context_tokens` is what the model read when it last answered, of at most `context_tokens_max`;
-    `tokens_sum` is what all requests of the thread have read and written, `cached_sum` of that what
-    they have read again from the provider's cache.
+    `context` is how many tokens the model had read when it last answered, and how many it can;
+    `sums` are the tokens that all requests of the thread have read and written, and those of them
+    that they have read again from the provider's cache.
     """
 
     model: str = ""
     mode: str = ""
     branch: str = ""
     is_dirty: bool = False
-    context_tokens: int = 0
-    context_tokens_max: int = 0
-    tokens_sum: int = 0
-    cached_sum: int = 0
+    context: tuple[int, int] = (0, 0)
+    sums: tuple[int, int] = (0, 0)
     cost_usd: Decimal | None = None
     sync: str = ""
     is_private: bool = False

@@ -82,7 +82,7 @@ def _crop_model(model: str) -> str:
 
 def _describe_context(facts: StatusFields) -> tuple[str, str]:
     """How much of the window is used: `12.3k of 200k (6%)`."""
-    used, window = facts.context_tokens, facts.context_tokens_max
+    used, window = facts.context
     if not used:
         return "", ""
     if not window:
@@ -94,10 +94,11 @@ def _describe_context(facts: StatusFields) -> tuple[str, str]:
 
 def _describe_sum(facts: StatusFields) -> str:
     """The sum over all requests, each of which sends the conversation again."""
-    if not facts.tokens_sum:
+    used, from_cache = facts.sums
+    if not used:
         return ""
-    cached = f", {format_count(facts.cached_sum)} from cache" if facts.cached_sum else ""
-    return f"all requests {format_count(facts.tokens_sum)}{cached}"
+    cached = f", {format_count(from_cache)} from cache" if from_cache else ""
+    return f"all requests {format_count(used)}{cached}"
 
 
 def format_count(number: int) -> str:

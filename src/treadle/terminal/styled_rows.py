@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from treadle.terminal.ports import StyledLine
-from treadle.terminal.styles import LOOK, TOOLKIT_COLORS
+from treadle.terminal.styles import FAINT, LOOK, TOOLKIT_COLORS
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _describe_look(style: Style | None) -> str:
     elif color is not None and color.triplet is not None:
         look.append(f"fg:{color.triplet.hex}")
     elif style.dim:
-        look.append("fg:ansibrightblack")
+        look.append(FAINT)
     return f"{LOOK}{' '.join(look)}" if look else ""
 
 

@@ -108,6 +108,9 @@ TOOLKIT_COLORS: Final = (
 )
 """The sixteen colours of a terminal, by their numbers."""
 
+FAINT: Final = "fg:ansibrightblack"
+"""What rich calls dim, which not every terminal draws."""
+
 
 class _CurrentTheme:
     """Which theme holds."""

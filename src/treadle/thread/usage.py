@@ -26,6 +26,9 @@ from treadle.thread.facts import Configured, Merged, Renamed
 MERGED: Final = "merged"
 """The purpose of what was used on another machine, in turns that are not counted here."""
 
+SUB_AGENT: Final = "sub-agent"
+"""The purpose of what a sub-agent used, which stands in its own thread too."""
+
 _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
     {
         LlmEvent.Completed: "answer",
@@ -33,7 +36,7 @@ _PURPOSES: Final[Mapping[type, str]] = MappingProxyType(
         PostToolsHookCompleted: "commit message",
         Compacted: "summary",
         CompactionFailed: "failed summary",
-        ToolCompleted: "sub-agent",
+        ToolCompleted: SUB_AGENT,
         StateCompleted: "custom state",
         StateFailed: "failed custom state",
         Renamed: "title",
@@ -63,20 +66,41 @@ def list_usage(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[UsageEntry
     Args:
         entries: sequence number, time and content of each record, from the first one on.
     """
-    turn, settings, task = 0, AgentConfig(), TaskGiven("")
+    state = UsageState()
     for seq, at, entry in entries:
+        if (found := state.read_entry(seq, at, entry)) is not None:
+            yield found
+
+
+class UsageState:
+    """Who is asked, and in which turn, as the records so far have it.
+
+    Args:
+        model: who is asked before a record has said so.
+    """
+
+    def __init__(self, model: str = "") -> None:
+        self._turn = 0
+        self._settings = AgentConfig(model_name=model)
+        self._task = TaskGiven("")
+
+    def read_entry(self, seq: int, at: str, entry: Entry) -> UsageEntry | None:
+        """What the next record says was used, if anything."""
         if isinstance(entry, UserInput | TaskGiven):
-            turn += 1
-            task = entry if isinstance(entry, TaskGiven) else task
-        elif isinstance(entry, Configured):
-            settings = entry.config
-        else:
-            usage = _sum_merged_usage(entry) if isinstance(entry, Merged) else get_usage(entry)
-            chosen = choose_model(task.config.models, task.task_type) or settings.model_name
-            chosen = "" if isinstance(entry, Merged) else chosen
-            by = getattr(entry, "model", "") or chosen
-            if usage is not None:
-                yield UsageEntry(seq, at, turn, _find_purpose(entry), by, usage)
+            self._turn += 1
+            self._task = entry if isinstance(entry, TaskGiven) else self._task
+            return None
+        if isinstance(entry, Configured):
+            self._settings = entry.config
+            return None
+        is_merged = isinstance(entry, Merged)
+        usage = _sum_merged_usage(entry) if isinstance(entry, Merged) else get_usage(entry)
+        if usage is None:
+            return None
+        task = self._task
+        chosen = choose_model(task.config.models, task.task_type) or self._settings.model_name
+        by = getattr(entry, "model", "") or ("" if is_merged else chosen)
+        return UsageEntry(seq, at, self._turn, _find_purpose(entry), by, usage)
 
 
 def _sum_merged_usage(entry: Merged) -> Usage | None:

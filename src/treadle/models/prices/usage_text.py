@@ -23,11 +23,12 @@ def describe_usage(usage: Usage) -> str:
     if usage.web_searches:
         searches = "search" if usage.web_searches == 1 else "searches"
         tokens += f", {usage.web_searches:,} web {searches}"
-    cost = _describe_cost(usage)
+    cost = describe_cost(usage)
     return f"{tokens}, {cost}" if cost else tokens
 
 
-def _describe_cost(usage: Usage) -> str:
+def describe_cost(usage: Usage) -> str:
+    """What it cost, as far as prices are known; empty where nobody asked for it."""
     unpriced = usage.unpriced_tokens
     if usage.cost_usd is None:
         return "price unknown" if unpriced else ""

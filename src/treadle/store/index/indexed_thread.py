@@ -16,6 +16,7 @@ from treadle.store.blobs import Blobs
 from treadle.store.disk import FileStat
 from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
 from treadle.store.index.schema import add_texts, find_row_range
+from treadle.store.index.usage_rows import UsageCounter, add_usage, delete_usage
 from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
@@ -152,9 +153,12 @@ class ThreadIndexer:
         was = Head() if known is None else Head(known.seq, known.hash)
         has_kept_past = after is not None or not was.seq
 
+        counter = UsageCounter("" if after is None else _read_model(database, number))
+
         def watched() -> Iterator[Record]:
             nonlocal has_kept_past
             for record in reading:
+                counter.add(record)
                 has_kept_past = has_kept_past or (record.seq, record.hash) == (was.seq, was.hash)
                 yield record
 
@@ -163,6 +167,7 @@ class ThreadIndexer:
         except TreadleError:  # it cannot be read: what was read of it counts, once it is whole
             _delete_texts(database, number)
             return Head(), False, has_kept_past, ""
+        add_usage(database, number, counter)
         found = reading.found
         is_clean = found.condition is JournalCondition.CLEAN and not reading.is_missing
         damage = found.reason if found.condition is JournalCondition.CORRUPT else ""
@@ -288,6 +293,13 @@ def _write_summary(
 def _delete_texts(database: sqlite3.Connection, number: int) -> None:
     database.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", find_row_range(number))
     database.execute("DELETE FROM commits WHERE number = ?", (number,))
+    delete_usage(database, number)
+
+
+def _read_model(database: sqlite3.Connection, number: int) -> str:
+    """Who answers in a thread, as it was taken in last."""
+    row = database.execute("SELECT model FROM threads WHERE number = ?", (number,)).fetchone()
+    return "" if row is None else row[0] or ""
 
 
 def _delete_rows(database: sqlite3.Connection, number: int) -> None:

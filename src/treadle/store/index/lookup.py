@@ -29,6 +29,7 @@ from treadle.store.index.search import (
     extract_marks,
     parse_query,
 )
+from treadle.store.index.usage_rows import DayUsage, list_day_usage
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
 from treadle.thread.fold import ThreadFold
@@ -160,6 +161,15 @@ class Index:
             return _count_threads(database, filters)
 
         return self._answer(read)
+
+    def list_day_usage(self, since: str = "") -> list[DayUsage]:
+        """What all threads have used by day and model, from a day on, the newest first."""
+
+        def read(database: sqlite3.Connection) -> list[DayUsage]:
+            self._freshness.update_all(database)
+            return list_day_usage(database, since)
+
+        return self._file.run_job(read)
 
     def find_latest(self, workspace: str, machine: str | None = None) -> str | None:
         """The thread of exactly this workspace that changed last, if there is one.

@@ -11,10 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.core.messages import BlobRef
+from treadle.store.index.usage_rows import USAGE_TABLE
 from treadle.thread.record import Record
 from treadle.thread.search_texts import SearchTextKind, list_texts
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
 made anew."""
 
@@ -30,7 +31,7 @@ before it get it: older versions do not mind."""
 
 # A list reads `threads` in the order of its index, and freshness `journals` alone: it is small.
 # `words` is all text; a row's id says where the text stands, so that a hit needs no other table.
-TABLES: Final = """
+TABLES: Final = f"""
 CREATE TABLE journals (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -73,6 +74,7 @@ CREATE INDEX tags_by_number ON tags (number);
 CREATE TABLE commits (sha TEXT, number INTEGER, PRIMARY KEY (sha, number)) WITHOUT ROWID;
 CREATE INDEX commits_by_number ON commits (number);
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+{USAGE_TABLE}
 CREATE VIRTUAL TABLE words USING fts5(
     text, sha, tokenize = "unicode61 remove_diacritics 2"
 );

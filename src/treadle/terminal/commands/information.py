@@ -31,6 +31,12 @@ def information_commands(chat: Chat) -> tuple[SlashCommand, ...]:
             "cost", "what this thread has cost", partial(_cost, chat), waits_for_turn=False
         ),
         SlashCommand(
+            "usage",
+            "what all threads have used, per day and model",
+            partial(_usage, chat),
+            "[--since TIME]",
+        ),
+        SlashCommand(
             "plan", "the steps that the agent has told", partial(_plan, chat), waits_for_turn=False
         ),
         SlashCommand(
@@ -122,6 +128,10 @@ async def _cost(chat: Chat, _: str) -> None:
         ("this thread", describe_usage(session.usage)),
     ]
     chat.terminal.commit(two_column_table(rows), styled_text(_SUM_TEXT, "dim"))
+
+
+async def _usage(chat: Chat, rest: str) -> None:
+    await chat.run_cli_command("usage", *rest.split())
 
 
 async def _plan(chat: Chat, _: str) -> None:
