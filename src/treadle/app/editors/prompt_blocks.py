@@ -82,7 +82,7 @@ async def prepare_blocks(setup: Setup, blocks: Sequence[PromptBlock]) -> Prepare
         if isinstance(block, PromptPicture):
             shown.append(_read_picture(block.name, block.data))
         elif isinstance(block, PromptDocument) and isinstance(block.content, bytes):
-            shown.append(_read_picture(_name_of(block.uri, folder), block.content))
+            shown.append(_read_picture(name_linked_file(block.uri, folder), block.content))
         elif isinstance(block, PromptDocument):
             text, file = _tell_document(block, folder, room)
             documents.append(text)
@@ -107,12 +107,12 @@ def _describe_block(block: PromptBlock, folder: str) -> str:
         case PromptText():
             return block.text
         case PromptLink():
-            name = _name_of(block.uri, folder)
+            name = name_linked_file(block.uri, folder)
             if name == block.uri:  # no file: only its address is known
                 return f"{block.name} ({block.uri})" if block.name else block.uri
             return f'@"{name}"'
         case PromptDocument():
-            return f"`{_name_of(block.uri, folder)}`"
+            return f"`{name_linked_file(block.uri, folder)}`"
         case PromptPicture():
             return ""
 
@@ -122,7 +122,7 @@ def _tell_document(
 ) -> tuple[str, tuple[SeenFile, ...]]:
     """A document as the agent is told of it, and the file that it is, if it is all of one."""
     assert isinstance(block.content, str)
-    name = _name_of(block.uri, folder)
+    name = name_linked_file(block.uri, folder)
     text = f"[{json.dumps(name, ensure_ascii=False)}]\n{block.content}"
     if len(text) > room:
         told = f"not shown: with it, a prompt would have over {TEXT_LENGTH_MAX} characters of files"
@@ -135,7 +135,7 @@ def _tell_document(
     return text, (SeenFile(path, digest_of(data), 1, last, digest_lines(data)),)
 
 
-def _name_of(uri: str, folder: str) -> str:
+def name_linked_file(uri: str, folder: str) -> str:
     """A file by its path in the workspace, or by its whole path; what is no file by its address.
 
     Lines that the address names stand behind it: `src/app.py:10-20`.
