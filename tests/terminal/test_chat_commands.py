@@ -129,6 +129,25 @@ def test_new_fork_and_resume_go_from_thread_to_thread(
     again.wait_for("Hello there.")
 
 
+def test_a_fork_goes_back_to_a_prompt_from_before_it(start: Start) -> None:
+    talk = start()
+    talk.say("good morning", "Hello there.")
+    talk.say("/fork", "goes on from version")
+    talk.say("second", "The second answer.")
+    talk.say("/rewind", "Back to before which prompt?")
+    talk.wait_for(lambda screen: screen.is_marked("second"))
+    talk.type(DOWN)
+    talk.wait_for(lambda screen: screen.is_marked("good morning"))
+    (row,) = [line for line in talk.lines if line.startswith("▸ good morning")]
+    assert row.endswith("before the fork")
+    talk.type(ENTER)
+    talk.wait_for("What goes back?")
+    assert "and the files" not in talk.shown
+    talk.answer("c")
+    talk.wait_for("went back to a place in")
+    talk.wait_for(lambda screen: "> good morning" in screen.shown.splitlines()[-2])
+
+
 def test_a_thread_that_another_terminal_has_can_be_forked(start: Start) -> None:
     talk = start()
     talk.say("good morning", "Hello there.")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--turn", type=click.IntRange(min=0), help="Back to the end of this turn; 0: before the first."
 )
+@click.option("--of", metavar="ID", default="", help="The version is one of what it forked from.")
 @click.option("--files", "wants_files", is_flag=True, help="Put back the files it changed since.")
 @click.option(
     "--force", is_flag=True, help="With --files: also those that somebody else changed as well."
@@ -36,6 +37,7 @@ def command(
     thread: str,
     version: int | None,
     turn: int | None,
+    of: str,
     wants_files: bool,
     force: bool,
     dry_run: bool,
@@ -48,6 +50,7 @@ def command(
     treadle rewind ID                    take back the last turn
     treadle rewind ID --turn 2 --files   to the end of turn 2, and its files with it
     treadle rewind ID --version 31       to version 31; so one comes back from a rewind, too
+    treadle rewind FORK --version 9 --of ID   to before it was forked from ID
 
     Nothing is deleted: the messages stay in the thread, the model is not shown them any more. Work
     that is unfinished is given up. With --files, the files that the agent changed since then
@@ -63,18 +66,19 @@ def command(
     from treadle.app.files.rewind import RewindRequest, rewind_thread
     from treadle.app.stores import open_store
 
-    request = RewindRequest(version, turn, wants_files, force, dry_run, cwd)
+    request = RewindRequest(version, turn, wants_files, force, dry_run, cwd, of)
     done = asyncio.run(rewind_thread(open_store(), thread, request, notify=print_notice))
     if as_json:
         print_json(done)
     else:
-        _show_result(done, wants_files=wants_files)
+        _show_result(done, of, wants_files=wants_files)
 
 
-def _show_result(done: RewindResult, *, wants_files: bool) -> None:
+def _show_result(done: RewindResult, of: str, *, wants_files: bool) -> None:
     from treadle.app.files.name_text import format_name, format_names
 
-    place = f"the end of turn {done.turn}" if done.turn else "before the first prompt"
+    first = f"a place in {of}" if of else "before the first prompt"
+    place = f"the end of turn {done.turn}" if done.turn else first
     verb = "would go" if done.dry_run else "went"
     print_line(f"{done.thread} {verb} back to {place} (version {done.version})")
     for count, words in (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from treadle.terminal.columns import crop, crop_start
@@ -11,7 +11,7 @@ from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.stores import Store
-    from treadle.thread.history import Turn
+    from treadle.app.threads.inherited_turns import PastTurn
 
 _LENGTH_MAX: Final = 200
 _PLACE_WIDTH_MAX: Final = 18
@@ -63,32 +63,39 @@ class PromptList:
     """The prompts of a thread that are in view, the last one first.
 
     Args:
-        turns: the turns, in order.
+        thread_id: the thread.
+        turns: the turns, in order, those from before it was forked too.
     """
 
-    def __init__(self, turns: Sequence[Turn]) -> None:
+    def __init__(self, thread_id: str, turns: Sequence[PastTurn]) -> None:
+        self._thread_id = thread_id
         self._turns = turns[::-1]
-
-    def __iter__(self) -> Iterator[Turn]:
-        return iter(self._turns)
 
     def __len__(self) -> int:
         return len(self._turns)
 
+    def __getitem__(self, value: str) -> PastTurn:
+        """The turn of a row that was picked."""
+        return self._turns[int(value)]
+
     def search(self, text: str) -> Sequence[ListRow]:
-        """The rows for what was typed; the value is the version of the prompt."""
+        """The rows for what was typed."""
         rows = [
-            ListRow(str(one.version), to_row_text(one.prompt), f"turn {one.number}") for one in self
+            ListRow(str(at), to_row_text(one.turn.prompt), self._describe(one))
+            for at, one in enumerate(self._turns)
         ]
         return filter_rows(rows, text)
+
+    def _describe(self, one: PastTurn) -> str:
+        return f"turn {one.turn.number}" if one.thread == self._thread_id else "before the fork"
 
 
 def find_prompts(store: Store, thread_id: str) -> PromptList:
     """The prompts one can go back to.
 
     Raises:
-        StoreError: the thread cannot be read.
+        StoreError: the thread, or what it goes on from, cannot be read.
     """
-    from treadle.app.threads.thread_search import find_turns
+    from treadle.app.threads.inherited_turns import find_past_turns
 
-    return PromptList(find_turns(store, thread_id))
+    return PromptList(thread_id, find_past_turns(store, thread_id))

@@ -17,6 +17,7 @@ from treadle.app.files.file_history import (
 )
 from treadle.app.files.name_text import format_names
 from treadle.app.notices import Notify, ignore_notice
+from treadle.app.threads.inherited_turns import find_inherited_rest
 from treadle.core.conversation import View
 from treadle.core.events import CancelRequested, Rewound
 from treadle.errors import FileStateError, UsageError
@@ -25,6 +26,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.fold import TASK, ThreadFold
 from treadle.thread.history import Rest, find_rest_after_turn, find_rest_at
+from treadle.thread.ids import is_name_of
 from treadle.workspace.files.capture import Capture
 from treadle.workspace.files.entries import FileChange, touched
 from treadle.workspace.files.states import FileStates
@@ -36,9 +38,10 @@ _OUTCOMES = {"A": "made again", "D": "removed", "M": "put back"}
 class RewindRequest(Struct, frozen=True):
     """Where to go back to, and what goes with it.
 
-    `version` or `turn` names the place; neither means where the last turn began. `force` puts back
-    files that others changed too. `folder` is where the files are now, if not where they were.
-    `dry_run` changes nothing.
+    `version` or `turn` names the place; neither means where the last turn began. With `of` the
+    version is one of the thread that a fork goes on from; only the conversation goes back there.
+    `force` puts back files that others changed too. `folder` is where the files are now, if not
+    where they were. `dry_run` changes nothing.
     """
 
     version: int | None = None
@@ -47,6 +50,7 @@ class RewindRequest(Struct, frozen=True):
     force: bool = False
     dry_run: bool = False
     folder: str | None = None
+    of: str = ""
 
 
 class RestoredFile(Struct, frozen=True):
@@ -166,6 +170,8 @@ def _find_target(store: LocalStore, fold: ThreadFold, request: RewindRequest) ->
     """
     version, turn = request.version, request.turn
     thread_id, found = fold.header.thread, store.list_rests(fold.header.thread)
+    if request.of and not is_name_of(request.of, thread_id):
+        return _find_inherited_target(store, thread_id, request)
     if version is not None:
         if version > fold.version:
             raise UsageError(f"thread {thread_id} has versions 1 to {fold.version}, not {version}")
@@ -184,6 +190,18 @@ def _find_target(store: LocalStore, fold: ThreadFold, request: RewindRequest) ->
             hint=f"treadle show {thread_id}",
         )
     return rest
+
+
+def _find_inherited_target(store: LocalStore, thread_id: str, request: RewindRequest) -> Rest:
+    if request.version is None:
+        raise UsageError("which version of the other thread?", hint="say it with --version N")
+    if request.wants_files:
+        raise UsageError(
+            "files go back within a thread, not to what it was forked from",
+            hint=f"without --files the conversation goes back; for the files: treadle rewind "
+            f"{request.of} --version {request.version} --files",
+        )
+    return find_inherited_rest(store, thread_id, request.of, request.version)
 
 
 def _find_rest_before_last_turn(found: list[Rest]) -> Rest | None:

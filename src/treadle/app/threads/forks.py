@@ -7,8 +7,9 @@ from msgspec import Struct
 from treadle.app.notices import Notify, ignore_notice
 from treadle.app.stores import CREATOR
 from treadle.app.threads.version_selectors import find_turn_end
+from treadle.errors import StoreError
 from treadle.store.local_store import LocalStore
-from treadle.thread.facts import Base
+from treadle.thread.facts import Base, Renamed
 from treadle.thread.fold import CHAT
 
 
@@ -82,10 +83,20 @@ def find_last_rest(store: LocalStore, thread_id: str) -> int | None:
 
 
 def _make_fork(store: LocalStore, thread_id: str, version: int | None) -> ThreadFork:
-    writer = store.fork(thread_id, version, creator=CREATOR)
+    # A title that somebody gave; else it is the first prompt's in both.
+    title = _find_title(store, thread_id)
+    first = (Renamed(title),) if title else ()
+    writer = store.fork(thread_id, version, creator=CREATOR, first=first)
     try:
         base = writer.fold.header.base
         assert base is not None
         return ThreadFork(writer.thread_id, base, writer.fold.is_idle)
     finally:
         writer.close()
+
+
+def _find_title(store: LocalStore, thread_id: str) -> str | None:
+    try:
+        return store.load(thread_id).fold.metadata.title
+    except StoreError:  # a fork of what is intact can be made all the same
+        return None

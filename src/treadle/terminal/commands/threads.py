@@ -81,26 +81,28 @@ async def _rewind(chat: Chat, _: str) -> None:
     if not prompts:
         chat.notify("there is nothing to go back to yet", "warn")
         return
-    by_version = {str(one.version): one for one in prompts}
     picked = await chat.terminal.pick("Back to before which prompt?", prompts.search)
     if picked is None:
         return
+    past = prompts[picked]
+    is_own = past.thread == thread_id
+    # Files go back within a thread: what another one saved is not this one's to undo.
+    files = DialogChoice("f", "the conversation, and the files the agent changed since")
     choices = [
         DialogChoice("c", "the conversation only"),
-        DialogChoice("f", "the conversation, and the files the agent changed since"),
+        *([files] if is_own else []),
         DialogChoice("n", "nothing"),
     ]
     key = await chat.terminal.choose(styled_text("What goes back?", "bold"), choices)
     if key not in ("c", "f"):
         return
-    turn = by_version[picked]
-    more = ["--files"] if key == "f" else []
-    version = str(max(1, turn.version - 1))
+    more = ["--files"] * (key == "f") if is_own else ["--of", past.thread]
+    version = str(max(1, past.turn.version - 1))
     code = await chat.run_cli_command(
         "rewind", thread_id, "--version", version, *more, lets_go=True
     )
     if code == 0:
-        chat.terminal.fill(turn.prompt)
+        chat.terminal.fill(past.turn.prompt)
 
 
 async def _compact(chat: Chat, focus: str) -> None:
