@@ -91,6 +91,7 @@ async def test_a_session_shows_all_that_happens_and_is_shown_again_when_it_is_lo
         )
         assert loaded.modes.current_mode_id == "ask"
         assert again.text("user_message_chunk") == "mend add"
+        assert again.text("agent_thought_chunk") == "hm"
         assert again.text() == "I look.It adds now."
         assert {one["toolCallId"]: one["kind"] for one in again.of("tool_call")} == {
             name: one["kind"] for name, one in begun.items()

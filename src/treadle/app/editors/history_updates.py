@@ -23,6 +23,7 @@ from treadle.errors import TreadleError
 from treadle.store.local_store import LocalStore
 from treadle.thread.fold import ThreadFold
 from treadle.thread.plan import find_plan, read_plan_call
+from treadle.thread.thoughts import list_thoughts
 from treadle.thread.typed_words import strip_additions
 
 FAILURE_HEAD: Final = "ERROR:"
@@ -74,6 +75,7 @@ def _list_message(
     if is_by_person(message):
         yield from _list_said(history, message)
     elif message.role == "assistant":
+        yield from (MessageText("thought", one) for one in list_thoughts(message))
         if message.content:
             yield MessageText("agent", message.content)
         for call in message.tool_calls:
