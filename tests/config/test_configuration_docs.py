@@ -95,6 +95,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "temperature": "the provider's own",
         "reasoning": f'`"{settings.reasoning}"`',
         "web_search": "`false`",
+        "notify": "`true`",
         "local_only": "`false`",
         "sync": f'`"{settings.sync}"`',
         "sandbox": f'`"{settings.sandbox}"`',
@@ -104,7 +105,7 @@ def test_the_defaults_on_the_page_hold() -> None:
         "theme": f'`"{settings.theme}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
-    assert settings.web_search is False
+    assert (settings.web_search, settings.notify) == (False, True)
 
 
 def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> None:

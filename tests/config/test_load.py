@@ -81,6 +81,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_READ": "ask",
         "TREADLE_KEYS": "vim",
         "TREADLE_THEME": "light",
+        "TREADLE_NOTIFY": "false",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
@@ -101,6 +102,7 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         web_search=True,
         keys="vim",
         theme="light",
+        notify=False,
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

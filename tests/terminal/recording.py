@@ -45,6 +45,7 @@ class RecordingTerminal:
         self.height = 24
         self.is_plain = is_plain
         self.keeps_history = True
+        self.called: list[str] = []
         self.width = width
         self.blocks: list[RenderableType] = []
         self.facts = StatusFields()
@@ -76,6 +77,9 @@ class RecordingTerminal:
         self.blocks += blocks
 
     commit_soon = commit
+
+    def call_person(self, words: str) -> None:
+        self.called.append(words)
 
     def refresh(self) -> None:
         self.refresh_count += 1

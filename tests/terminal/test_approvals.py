@@ -15,7 +15,7 @@ from treadle.answers import Answer, Resolution, Verdict
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
-from treadle.terminal.approvals import ApprovalDialogs
+from treadle.terminal.approvals import ApprovalContext, ApprovalDialogs
 from treadle.terminal.blocks import question as blocks
 from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.choice_dialog import ChoiceDialog
@@ -39,7 +39,9 @@ async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTe
     """What came of a question that was answered like this, and what is on the screen."""
     terminal = RecordingTerminal()
     terminal.answers.extend(answers)
-    approvals = ApprovalDialogs(terminal, without_files, lambda: [asked], lambda: None)
+    approvals = ApprovalDialogs(
+        terminal, without_files, ApprovalContext(lambda: [asked], lambda: None)
+    )
     return await approvals.approve(asked), terminal
 
 
@@ -85,7 +87,7 @@ async def test_a_change_of_mode_that_answers_leaves_one_line_too() -> None:
 
     terminal.choose = never  # type: ignore[method-assign]
     dialogs = ApprovalDialogs(
-        terminal, without_files, lambda: [asked], lambda: None, mode=lambda: mode
+        terminal, without_files, ApprovalContext(lambda: [asked], lambda: None, mode=lambda: mode)
     )
     for changed, told in (("ask", ""), ("auto", "\n· answered by mode auto · $ npm test\n")):
         asking = asyncio.ensure_future(dialogs.approve(asked))
@@ -108,7 +110,9 @@ async def test_a_yes_for_good_is_for_the_kinds_that_are_shown_and_takes_enter_to
             return "a"
 
     asked = question("npm test | tail", kinds=("npm test", "tail"))
-    verdict = await ApprovalDialogs(Terminal(), without_files, list, lambda: None).approve(asked)
+    verdict = await ApprovalDialogs(
+        Terminal(), without_files, ApprovalContext(list, lambda: None)
+    ).approve(asked)
     assert verdict == Verdict(Approved(), always=True, kinds=("npm test", "tail"))
     assert guarded == ["a"]
 
@@ -166,7 +170,9 @@ async def test_enter_alone_approves_nothing_critical() -> None:
 
     for risk in (RiskLevel.HIGH, RiskLevel.CRITICAL):
         asked = question("x", risk)
-        await ApprovalDialogs(Terminal(), without_files, list, lambda: None).approve(asked)
+        await ApprovalDialogs(
+            Terminal(), without_files, ApprovalContext(list, lambda: None)
+        ).approve(asked)
     assert seen == ["y", "n"]
 
 
@@ -196,9 +202,9 @@ async def test_all_of_a_long_command_is_asked_about_and_nothing_for_good() -> No
     terminal = Heard()
     terminal.answers.append("y")
     asked = question(LONG)
-    verdict = await ApprovalDialogs(terminal, without_files, lambda: [asked], lambda: None).approve(
-        asked
-    )
+    verdict = await ApprovalDialogs(
+        terminal, without_files, ApprovalContext(lambda: [asked], lambda: None)
+    ).approve(asked)
     assert verdict == Verdict(Approved())
     (whole,) = terminal.asked
     assert whole.count("x") == 5000
@@ -211,7 +217,9 @@ async def test_a_short_one_can_be_allowed_for_good() -> None:
     terminal = Heard()
     terminal.answers.append("y")
     asked = question("npm test")
-    await ApprovalDialogs(terminal, without_files, lambda: [asked], lambda: None).approve(asked)
+    await ApprovalDialogs(
+        terminal, without_files, ApprovalContext(lambda: [asked], lambda: None)
+    ).approve(asked)
     (offered,) = terminal.offered
     assert list(offered) == ["y", "a", "e", "n", "l"]
     assert offered["a"] == "yes, and always for `npm test` in this thread"
@@ -227,8 +235,7 @@ async def test_all_of_a_long_change_is_asked_about() -> None:
     dialogs = ApprovalDialogs(
         terminal,
         lambda asked: preview_diff(asked.call, lambda path: b"old\n" * 300),
-        lambda: [asked],
-        lambda: None,
+        ApprovalContext(lambda: [asked], lambda: None),
     )
     await dialogs.approve(asked)
     (whole,) = terminal.asked
@@ -251,7 +258,9 @@ async def test_a_file_that_changes_meanwhile_is_read_once_for_each_time_it_is_as
     terminal = Heard()
     terminal.answers.extend(["n", None, "y"])
     dialogs = ApprovalDialogs(
-        terminal, lambda one: preview_diff(one.call, changing), lambda: [asked], lambda: None
+        terminal,
+        lambda one: preview_diff(one.call, changing),
+        ApprovalContext(lambda: [asked], lambda: None),
     )
     await dialogs.approve(asked)
     short, _, cut = terminal.asked
@@ -264,7 +273,9 @@ async def test_all_of_a_call_that_may_have_happened_is_shown() -> None:
     terminal = Heard()
     terminal.answers.append("f")
     asked = question(LONG)
-    answer = await ApprovalDialogs(terminal, without_files, list, lambda: None).ask(asked)
+    answer = await ApprovalDialogs(
+        terminal, without_files, ApprovalContext(list, lambda: None)
+    ).ask(asked)
     assert answer == Answer(Resolution.FAILED)
     (whole,) = terminal.asked
     assert "THE-END" in whole
@@ -278,7 +289,9 @@ def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece: str)
         terminal = Heard()
         terminal.answers.append("y")
         dialogs = ApprovalDialogs(
-            terminal, without_files, lambda: [asked], lambda: None, thread=lambda: "0190"
+            terminal,
+            without_files,
+            ApprovalContext(lambda: [asked], lambda: None, thread=lambda: "0190"),
         )
         asyncio.run(dialogs.approve(asked))
         return terminal

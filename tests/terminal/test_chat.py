@@ -178,6 +178,12 @@ def test_a_mode_that_asks_for_less_answers_the_question_that_is_open(
     talk.wait_for("It ran.")
     assert talk.shown.splitlines()[-1].startswith("auto-edit")
     talk.say("second", "The second answer.")
+    for gone in ("needs your approval", "yes, this once"):
+        assert gone not in talk.text
+    assert talk.text.count("answered by mode auto-edit · edit_file calc.py") == 1
+    assert talk.text.count("✓ allowed once · $ echo ran >> effects") == 1
+    (journal,) = repository.parent.rglob("T-*.jsonl")
+    assert journal.read_text().count('"type":"approval_decided"') == 2  # each once
 
 
 def test_auto_is_asked_about_once_and_is_the_mode_then(start: Start, repository: Path) -> None:

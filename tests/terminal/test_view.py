@@ -434,8 +434,9 @@ async def test_what_moves_is_drawn_again_while_it_does() -> None:
 def test_nothing_moves_while_a_person_is_asked() -> None:
     scene = Scene()
     scene.show(outputs.TurnStarted("t", "go"), outputs.ApprovalRequested("t", ()))
+    scene.view.pause(is_waiting=True)
     assert scene.terminal.live() == ""
-    scene.show(outputs.ThinkingDelta(""))
+    scene.view.pause(is_waiting=False)
     assert "working" in scene.terminal.live()
 
 

@@ -58,6 +58,7 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_REASONING": (("reasoning",), str),
         "TREADLE_WEB_SEARCH": (("web_search",), _read_bool),
         "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),
+        "TREADLE_NOTIFY": (("notify",), _read_bool),
         "TREADLE_SYNC": (("sync",), str),
         "TREADLE_SANDBOX": (("sandbox",), str),
         "TREADLE_NETWORK": (("network",), str),

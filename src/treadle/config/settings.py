@@ -49,7 +49,9 @@ Family: TypeAlias = Literal["default", "claude", "openai", "gemini"]
 """The names of `core/tool_families.py`; a test holds them together."""
 
 
-HookMoment: TypeAlias = Literal["before_tool", "after_tool", "before_turn", "after_turn"]
+HookMoment: TypeAlias = Literal[
+    "before_tool", "after_tool", "before_turn", "after_turn", "approval_needed", "idle"
+]
 """When a hook runs."""
 
 
@@ -78,7 +80,8 @@ class Settings(Struct, frozen=True):
     that can. `local_only` refuses every model that is not on this machine. `max_tokens` bounds what
     one response may write. `compact_at` is at how many tokens a conversation is compacted, or at
     80 % of what its model reads, if that is less. `sandbox_writable` and `sandbox_readable` are
-    folders besides the workspace. `keys` are those of the chat's input.
+    folders besides the workspace. `keys` are those of the chat's input. `notify` lets the terminal
+    call a person who has gone elsewhere.
     """
 
     approval_mode: ApprovalMode = "plan"
@@ -100,6 +103,7 @@ class Settings(Struct, frozen=True):
     web_search: bool = False
     keys: KeyStyle = "default"
     theme: ThemeName = "auto"
+    notify: bool = True
 
 
 class SettingRule(Struct, frozen=True):
@@ -238,6 +242,7 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "temperature": SettingRule(Temperature, "a number from 0 to 2", math.isfinite),
         "reasoning": SettingRule(Reasoning, _format_choices(Reasoning)),
         "web_search": _BOOL,
+        "notify": _BOOL,
         "local_only": _BOOL,
         "sync": SettingRule(SyncMode, _format_choices(SyncMode)),
         "sandbox": SettingRule(SandboxLevel, _format_choices(SandboxLevel)),

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.threads.call_arguments import read_arguments
@@ -35,37 +36,44 @@ CROPPED_MIN: Final = 20
 """Columns of a call that are named at least, on however narrow a screen."""
 
 
+class ApprovalContext(Struct, frozen=True):
+    """What questions need of the chat around them.
+
+    `waiting` gives all calls that wait, those that are being asked about included. `leave_open`
+    ends the turn in a way that leaves the question open, on disk; `leave` ends the chat, as nobody
+    is there any more. `folder` is the absolute path of the workspace, `thread` the id of the
+    thread, which has all of a call, however long, and `mode` the name of the approval mode.
+    """
+
+    waiting: Callable[[], Sequence[Question]]
+    leave_open: Callable[[], None]
+    leave: Callable[[], None] = lambda: None
+    folder: Callable[[], str] = str
+    thread: Callable[[], str] = str
+    mode: Callable[[], str] = str
+
+
 class ApprovalDialogs:
     """Asks one thing at a time, and leaves a line of what was answered.
 
     Args:
         terminal: where it is asked.
         preview: what a call would change now, as a diff; `None` if it changes no file.
-        waiting: all calls that wait, those that are being asked about included.
-        leave_open: ends the turn in a way that leaves the question open, on disk.
-        folder: the absolute path of the workspace.
-        thread: the id of the thread, which has all of a call, however long.
-        mode: the name of the approval mode.
+        context: the chat.
+        pause: told when a person is asked, and when they are not any more.
     """
 
     def __init__(
         self,
         terminal: Terminal,
         preview: Callable[[Question], str | None],
-        waiting: Callable[[], Sequence[Question]],
-        leave_open: Callable[[], None],
-        *,
-        folder: Callable[[], str] = str,
-        thread: Callable[[], str] = str,
-        mode: Callable[[], str] = str,
+        context: ApprovalContext,
+        pause: Callable[[bool], None] = lambda is_waiting: None,
     ) -> None:
         self._terminal = terminal
         self._preview = preview
-        self._waiting = waiting
-        self._leave_open = leave_open
-        self._folder = folder
-        self._thread = thread
-        self._mode = mode
+        self._context = context
+        self._pause = pause
         self._together: list[str] = []
         """The calls that were found waiting together, those included that are decided by now."""
         self.is_asking = False
@@ -77,15 +85,25 @@ class ApprovalDialogs:
         Raises:
             EOFError: nobody is there any more.
         """
-        self.is_asking, mode = True, self._mode()
+        self._set_asking(is_asking=True)
+        mode = self._context.mode()
         try:
             return await self._ask_for_verdict(question)
         except asyncio.CancelledError:
-            if self._mode() != mode:
-                self._tell("·", "dim", f"answered by mode {self._mode()}", title_of(question.call))
+            if self._context.mode() != mode:
+                self._tell(
+                    "·", "dim", f"answered by mode {self._context.mode()}", title_of(question.call)
+                )
+            raise
+        except EOFError:
+            self._context.leave()
             raise
         finally:
-            self.is_asking = False
+            self._set_asking(is_asking=False)
+
+    def _set_asking(self, *, is_asking: bool) -> None:
+        self.is_asking = is_asking
+        self._pause(is_asking)
 
     async def _ask_for_verdict(self, question: Question) -> Verdict:
         from treadle.answers import Verdict
@@ -102,7 +120,7 @@ class ApprovalDialogs:
                 kinds = asked.scope.kinds
                 return self._allow(asked.call, Verdict(Approved(), always=True, kinds=kinds))
             if key == "e" and (changed := await self._edit_arguments(asked.call)) is not None:
-                edited = _make_edited_question(asked, changed, self._folder())
+                edited = _make_edited_question(asked, changed, self._context.folder())
                 if RiskLevel.CRITICAL not in (asked.risk, edited.risk):
                     return self._allow(edited.call, Verdict(Modified(changed)))
                 asked = edited
@@ -136,11 +154,14 @@ class ApprovalDialogs:
         Raises:
             EOFError: nobody is there any more.
         """
-        self.is_asking = True
+        self._set_asking(is_asking=True)
         try:
             return await self._ask_for_answer(question)
+        except EOFError:
+            self._context.leave()
+            raise
         finally:
-            self.is_asking = False
+            self._set_asking(is_asking=False)
 
     async def _ask_for_answer(self, question: Question) -> Answer:
         from treadle.answers import Answer, Resolution
@@ -170,7 +191,7 @@ class ApprovalDialogs:
 
         diff = self._preview(question)  # once: the file may be another one the next time
         plain = self._terminal.is_plain
-        asked = question_blocks(question, diff, thread=self._thread(), is_plain=plain)
+        asked = question_blocks(question, diff, thread=self._context.thread(), is_plain=plain)
         is_cut = bool(describe_omission(question.call, diff))
         return await self._terminal.choose(
             Group(*self._describe_place(question), asked.head),
@@ -190,13 +211,13 @@ class ApprovalDialogs:
             DialogChoice("l", "later: it is asked again when you go on"),
         ]
         diff, plain = preview_diff(question.call), self._terminal.is_plain
-        asked = doubt_blocks(question, diff, thread=self._thread(), is_plain=plain)
+        asked = doubt_blocks(question, diff, thread=self._context.thread(), is_plain=plain)
         return await self._terminal.choose(asked.head, choices, body=asked.body, foot=asked.foot)
 
     async def _leave_open_for_good(self, title: str) -> None:
         """Wait for the end of the turn, which takes the question back."""
         self._tell("·", "dim", "left open", title)
-        self._leave_open()
+        self._context.leave_open()
         await asyncio.get_running_loop().create_future()
 
     def _tell(self, mark: str, style: str, words: str, subject: str) -> None:
@@ -217,7 +238,7 @@ class ApprovalDialogs:
         from treadle.terminal.notices import styled_text
 
         if question.call.id not in self._together:
-            self._together = [one.call.id for one in self._waiting()]
+            self._together = [one.call.id for one in self._context.waiting()]
         ids = self._together
         if len(ids) > 1 and question.call.id in ids:
             place = f"question {ids.index(question.call.id) + 1} of {len(ids)}"

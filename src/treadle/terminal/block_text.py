@@ -52,6 +52,11 @@ def render_blocks(blocks: tuple[RenderableType, ...], width: int, *, is_plain: b
     return file.getvalue()
 
 
+def render_lines(block: RenderableType, width: int) -> list[str]:
+    """The lines of one block, each with its own colours as escape sequences."""
+    return render_blocks((block,), width).removesuffix("\n").split("\n")
+
+
 def _fold_text(text: str, width: int) -> str:
     if text.isascii() and all(len(line) <= width for line in text.split("\n")):
         return text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from treadle.errors import MissingModelError, StoreError, ThreadBusyError, TreadleError
 from treadle.terminal.approval_modes import ApprovalModeSwitch
-from treadle.terminal.approvals import ApprovalDialogs
+from treadle.terminal.approvals import ApprovalContext, ApprovalDialogs
 from treadle.terminal.chat_session import ChatCallbacks, ChatOptions, ChatSession
 from treadle.terminal.notices import shorten_ids, styled_text
 from treadle.terminal.ports import DialogChoice, StatusFields, Terminal, TurnQueueEntry
@@ -60,7 +60,7 @@ class Chat:
         self._asides: set[asyncio.Task[None]] = set()
         self._untold: list[tuple[str, str]] = []
         """Lines for the person from before there was a screen."""
-        self._is_attached = self._has_vim_keys = False
+        self._is_attached = self._has_vim_keys = self._is_silent = False
         self._switching_count = 0
         """Commands, run or waiting, that may end in a private thread."""
         self._bug: BaseException | None = None
@@ -76,14 +76,19 @@ class Chat:
         for text, style in self._untold:
             self.notify(text, style)
         self._untold.clear()
-        self._approvals = ApprovalDialogs(
-            terminal,
-            view.preview_diff,
+        context = ApprovalContext(
             self._questions,
             self._leave_open,
+            self.leave,
             folder=lambda: self.sessions.folder,
             thread=lambda: self.sessions.thread_id or "",
             mode=lambda: self.sessions.mode,
+        )
+        self._approvals = ApprovalDialogs(
+            terminal,
+            view.preview_diff,
+            context,
+            lambda is_waiting: view.pause(is_waiting=is_waiting),
         )
         self.modes = ApprovalModeSwitch(
             self.sessions,
@@ -224,7 +229,8 @@ class Chat:
         usage = None if session is None else session.usage
         self._update_history_setting()
         if sessions.setup is not None:
-            self._has_vim_keys = sessions.setup.loaded.settings.keys == "vim"
+            settings = sessions.setup.loaded.settings
+            self._has_vim_keys, self._is_silent = settings.keys == "vim", not settings.notify
         self.terminal.show_status(
             StatusFields(
                 model=sessions.model,
@@ -238,6 +244,7 @@ class Chat:
                 is_private=sessions.is_private,
                 sandbox=sessions.sandbox,
                 has_vim_keys=self._has_vim_keys,
+                notifies=not self._is_silent,
             )
         )
 
@@ -432,18 +439,10 @@ class Chat:
             session.driver.interrupt()
 
     async def _approve(self, question: Question) -> Verdict:
-        try:
-            return await self._approvals.approve(question)
-        except EOFError:
-            self.leave()
-            raise
+        return await self._approvals.approve(question)
 
     async def _ask(self, question: Question) -> Answer:
-        try:
-            return await self._approvals.ask(question)
-        except EOFError:
-            self.leave()
-            raise
+        return await self._approvals.ask(question)
 
     async def _find_model(self, missing: MissingModelError) -> str | None:
         from treadle.terminal.model_setup import find_model

@@ -191,6 +191,11 @@ class InlineTerminal:
         threading.Thread(target=work, name="layout", daemon=True).start()
         await drawing.write_between_dialogs(await text)
 
+    def call_person(self, words: str) -> None:
+        """Call somebody who has gone elsewhere."""
+        if self._drawing is not None:
+            self._drawing.call_person(words)
+
     def refresh(self) -> None:
         """Draw soon; at most 30 times a second. What is live is drawn ten times a second anyway."""
         if self._drawing is not None:
@@ -233,13 +238,9 @@ class InlineTerminal:
             EOFError: the terminal was closed or stopped, or Ctrl+D pressed.
         """
         drawing = await self._wait_for_application()
-        from treadle.terminal.block_text import render_blocks
         from treadle.terminal.question_pane import QuestionPane
 
-        def render(block: RenderableType, width: int) -> Sequence[str]:
-            return render_blocks((block,), width).removesuffix("\n").split("\n")
-
-        return await drawing.choose(QuestionPane(question, body, foot, render), choices)
+        return await drawing.choose(QuestionPane(question, body, foot), choices)
 
     async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
         """A text from the person; `None` on Esc, and if the terminal is closed."""

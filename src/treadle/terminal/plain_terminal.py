@@ -57,6 +57,7 @@ class PlainTerminal:
     def __init__(self, *, view: LiveView | None, commands: Sequence[SlashCommand]) -> None:
         self.view = view
         self.commands = commands
+        self._notifies = True
         self.keeps_history = False
         """Nothing is kept: lines are entered with what the terminal itself offers."""
         self.is_away = False
@@ -129,6 +130,11 @@ class PlainTerminal:
 
     commit_soon = commit
 
+    def call_person(self, words: str) -> None:
+        """Ring, where somebody may hear it; the words stand there already."""
+        if self._notifies and sys.stdout.isatty():
+            self._write("\a")
+
     def refresh(self) -> None:
         """Tell what is going on, seldom: the last line of what is live, if it is another."""
         now = time.monotonic()
@@ -141,7 +147,8 @@ class PlainTerminal:
             self._print(f"{words}\n")
 
     def show_status(self, facts: StatusFields) -> None:
-        """Nothing: they are told when asked for (/status)."""
+        """Nothing is shown: they are told when asked for (/status)."""
+        self._notifies = facts.notifies
 
     def show_queue(self, queued: Sequence[QueuedInput]) -> None:
         """Tell what has been queued since."""
@@ -168,6 +175,7 @@ class PlainTerminal:
         async with self._dialog_lock():
             self.commit(*(part for part in (question, body, foot) if part is not None))
             self._print("".join(f"{choice.key}: {choice.words}\n" for choice in choices))
+            self.call_person("")
             while True:
                 line = (await self._read_answer()).strip()
                 for same in (str.__eq__, lambda a, b: a.lower() == b.lower()):

@@ -89,6 +89,8 @@ class StatusFields(Struct, frozen=True):
     sandbox: str = ""
     has_vim_keys: bool = False
     """What the input goes by; the line tells the mode it is in."""
+    notifies: bool = True
+    """Whether a person who has gone elsewhere is called; the line does not tell it."""
 
 
 class InputHandler(Protocol):
@@ -169,6 +171,10 @@ class Terminal(Protocol):
 
     def commit_soon(self, block: RenderableType) -> None:
         """The same for a block that may be long: keys are heard while it is made ready."""
+        ...
+
+    def call_person(self, words: str) -> None:
+        """Call somebody who has gone elsewhere, as `choose` does too; `words` say what for."""
         ...
 
     def refresh(self) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 
+from treadle.terminal.block_text import render_lines
 from treadle.terminal.styles import prompt_style
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
 BODY_LINES_MIN: Final = 3
 """Lines of the body that are worth keeping head and foot in sight; with fewer all of it scrolls."""
-
-BlockLines: TypeAlias = Callable[["RenderableType", int], Sequence[str]]
-"""The lines of a block at a width, each with its own colours as escape sequences."""
 
 
 class QuestionPane:
@@ -26,7 +24,6 @@ class QuestionPane:
         head: stays in sight, above.
         body: scrolls if there is too little room; `None` if all is in the head.
         foot: stays in sight, below.
-        render: lays out blocks.
     """
 
     def __init__(
@@ -34,10 +31,8 @@ class QuestionPane:
         head: RenderableType,
         body: RenderableType | None,
         foot: RenderableType | None,
-        render: BlockLines,
     ) -> None:
         self._parts = (head, body, foot)
-        self._render = render
         self._width = 0
         self._laid_out: tuple[Sequence[str], Sequence[str], Sequence[str]] = ((), (), ())
         self._first = self._last_first = 0
@@ -86,7 +81,7 @@ class QuestionPane:
             return
         self._width = width
         self._drawn.clear()
-        head, body, foot = (() if one is None else self._render(one, width) for one in self._parts)
+        head, body, foot = (() if one is None else render_lines(one, width) for one in self._parts)
         self._laid_out = (head, body, foot)
 
     def _to_fragments(self, line: str) -> StyleAndTextTuples:

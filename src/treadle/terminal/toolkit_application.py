@@ -22,6 +22,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.color_depth import ColorDepth
 
 from treadle.errors import TreadleError
+from treadle.terminal.attention import Attention
 from treadle.terminal.background_color import QUERY, InputFilter, has_true_colors, may_ask
 from treadle.terminal.buffered_output import BufferedOutput
 from treadle.terminal.choice_dialog import KEY_PAUSE_S, ChoiceDialog
@@ -82,6 +83,7 @@ class ToolkitApplication:
             enable_bell=False,
             enable_cpr=False,
         )
+        self._attention = Attention(self._send, os.environ, folder.name)
         self._stage = ScreenLayout(self)
         self.hands = KeyActions(self, folder)
         self.app: Application[None] = Application(
@@ -159,6 +161,7 @@ class ToolkitApplication:
             self._output.release()
             self._output.write_raw("".join(self._unprinted))
             self._output.reset_attributes()
+            self._attention.end()
             self._output.show_cursor()
             self._output.flush()
             self.is_unread = not self._output.drain()
@@ -233,6 +236,23 @@ class ToolkitApplication:
 
     def _note_key_time(self) -> None:
         self._pressed_at = time.monotonic()
+        if self.dialog is None:
+            self._attention.show("")
+
+    # somebody who has gone elsewhere
+
+    def call_person(self, words: str) -> None:
+        """Call them if no key is pressed for a while; the title of the window says it at once."""
+        if not self.scene.facts.notifies:
+            return
+        self._attention.show(words)
+        self._attention.call_soon(words, lambda: self._pressed_at)
+
+    def _send(self, text: str) -> None:
+        """Write what is no part of a drawing, unless somebody else has the screen."""
+        if not self.is_away:
+            self._output.write_raw(text)
+            self._output.flush()
 
     def _on_sigint(self) -> None:
         if not self.is_away and time.monotonic() - self._back_at > SIGNAL_S:
@@ -247,7 +267,11 @@ class ToolkitApplication:
             answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             has_draft = bool(self.buffer.text)
             with self._show_dialog(ChoiceDialog(choices, answer, has_draft=has_draft, pane=pane)):
-                return await answer
+                self.call_person("a question")
+                try:
+                    return await answer
+                finally:
+                    self._attention.stop()
 
     def _open_question_when_quiet(self) -> None:
         """Take keys for the question when it is time, not those that came before, read or not."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from treadle.errors import AgentError, StoreError
+from treadle.terminal.idle_timer import IdleTimer
 from treadle.terminal.ports import QueuedInput, TurnQueueEntry
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class ChatHost(Protocol):
 
     def start_work(self, work: Coroutine[Any, Any, None]) -> None: ...  # noqa: D102
 
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None: ...  # noqa: D102
+
     async def run_guarded(  # noqa: D102
         self, work: Awaitable[None], *, is_aside: bool = False
     ) -> None: ...
@@ -73,6 +76,7 @@ class TurnQueue:
         self._fed: TurnQueueEntry | None = None
         """The prompt that a hook hears while a turn runs."""
         self._feeding: asyncio.Task[None] | None = None
+        self._idle = IdleTimer(self._on_idle)
         self._is_held = False
         self._is_hold_told = False
         self._shown: list[tuple[str, str, int]] = []
@@ -206,7 +210,8 @@ class TurnQueue:
             self._start_delivery()
 
     async def stop_delivery(self) -> None:
-        """What a hook hears is not said any more."""
+        """What a hook hears is not said any more, and none hears that nobody says anything."""
+        self._idle.stop()
         if self._feeding is not None:
             self._feeding.cancel()
             await asyncio.wait({self._feeding})
@@ -276,6 +281,7 @@ class TurnQueue:
 
         chat = self._chat
         self.is_at_turn = True
+        self._idle.stop()
         try:
             # The prompt that begins the turn is taken before the first thing that is waited for.
             asyncio.get_running_loop().call_soon(self._start_delivery)
@@ -297,7 +303,14 @@ class TurnQueue:
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     raise
         await self._tell_tip(finished)
+        self._idle.start()
         return finished
+
+    def _on_idle(self) -> None:
+        """Nobody has said anything since the last turn."""
+        chat = self._chat
+        if chat.sessions.setup is not None and not chat.is_at_work:
+            chat.run_in_background(chat.sessions.setup.hooks.idle(chat.sessions.thread_id or ""))
 
     async def _tell_tip(self, finished: TurnFinished) -> None:
         """Teach what fits a turn that went well, and that its person has not used."""

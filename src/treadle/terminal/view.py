@@ -18,6 +18,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.outputs import Output
+from treadle.terminal.attention import LONG_TURN_S
 from treadle.terminal.block_renderer import BlockRenderer
 from treadle.terminal.call_diffs import compute_diff, preview_diff
 from treadle.terminal.call_text import (
@@ -89,19 +90,29 @@ class ChatView:
         self._turn_s: float | None = None
         self._retry_s: float | None = None
         self._error = ""
-        self._is_asking = False
-        """Whether the turn waits for a person, so that nothing moves."""
+        self._waits_s: float | None = None
+        """Since when the turn waits for a person, so that nothing moves."""
         self._drawing: asyncio.Task[None] | None = None
 
     # ---- what is committed ---------------------------------------------------------------------
 
     def show(self, output: Output) -> None:
         """Take what a session tells, as it happens."""
-        self._is_asking = isinstance(output, outputs.ApprovalRequested)
         handler = _HANDLERS.get(type(output))
         if handler is not None:
             handler(self, output)
         self._start_animation()
+        self._terminal.refresh()
+
+    def pause(self, *, is_waiting: bool) -> None:
+        """The turn waits for a person from now on, or does not any more: that is no time of it."""
+        now = self._now()
+        if not is_waiting and self._waits_s is not None:
+            waited = now - self._waits_s
+            self._turn_s = None if self._turn_s is None else self._turn_s + waited
+            for running in self._running.values():
+                running.started_s += waited
+        self._waits_s = now if is_waiting else None
         self._terminal.refresh()
 
     def preview_diff(self, question: Question) -> str | None:
@@ -227,6 +238,8 @@ class ChatView:
         if output.error == self._error:
             output = _without_error(output)
         self._commit(turn_end_block(output, took_s, is_plain=self._terminal.is_plain))
+        if took_s is not None and took_s >= LONG_TURN_S:
+            self._terminal.call_person("done")
         self._running.clear()
         self._before.clear()
         self._turn_s = self._retry_s = None
@@ -340,9 +353,9 @@ class ChatView:
         if self._looks:
             lines.append(look_line(self._looks, width))
         lines += call_lines(self._running.values(), now, width)
-        if self._turn_s is not None and not self._is_asking:
+        if self._turn_s is not None and self._waits_s is None:
             lines += self.plan.live_lines(width)
-        if not self._running and self._turn_s is not None and not self._is_asking:
+        if not self._running and self._turn_s is not None and self._waits_s is None:
             lines.append(self._spinner_line(now, self._turn_s, width))
         return lines
 

@@ -6,7 +6,7 @@ A hook reads one JSON object on its standard input. It ends with exit code 0 if 
 - `before_tool`: the call does not run, and the model reads the reason;
 - `before_turn`: the prompt is not said, and the person reads the reason;
 - `after_tool`: the model reads the reason behind the result;
-- `after_turn`: the person reads the reason.
+- `after_turn`, `approval_needed`, `idle`: the person reads the reason.
 
 Another exit code is a warning to the person. A hook before something that cannot be started, is
 ended by a signal, or takes too long counts as one that said no: who put a guard there does not want
@@ -16,18 +16,21 @@ but are not looked for where commands may write: a hook that lies there is named
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from treadle import helper_programs
+from treadle.answers import Verdict
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.config.settings import Hook, HookMoment
+from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import FILE_CHANGES, OWN_NAMES, kind_of, list_meant_names
 from treadle.core.tools import Outcome, ToolExecutionOutcome
@@ -35,6 +38,8 @@ from treadle.errors import AgentError
 from treadle.outputs import TurnFinished
 from treadle.process.program import TerminationScope, run_bounded
 from treadle.process.result import Bounds
+
+AskForVerdict: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 REASON_SIZE_MAX: Final = 8 * 1024
 """Bytes of a hook's words that are read; the rest is thrown away."""
@@ -116,6 +121,33 @@ class Hooks:
         """A turn is over."""
         if said := await self._run_hooks("after_turn", turn=to_builtins(finished)):
             self.tell(said)
+
+    async def approval_needed(self, question: Question) -> None:
+        """A call waits for a person's yes; nothing waits for the hook."""
+        why = {"risk": question.risk.name.lower(), "reasons": question.reasons}
+        call, name = _describe_call(question.call), question.call.tool_name
+        if said := await self._run_hooks("approval_needed", name, call=call, **why):
+            self.tell(said)
+
+    async def idle(self, thread: str) -> None:
+        """The agent rests, and nobody has said anything for a while."""
+        if said := await self._run_hooks("idle", thread=thread):
+            self.tell(said)
+
+    def announce(self, approve: AskForVerdict) -> AskForVerdict:
+        """The same who is asked, with hooks that hear of each question while it is open."""
+        if not self.has("approval_needed"):
+            return approve
+
+        async def ask(question: Question) -> Verdict:
+            hook = asyncio.ensure_future(self.approval_needed(question))
+            try:
+                return await approve(question)
+            finally:
+                hook.cancel()  # what it would call for has come
+                await asyncio.gather(hook, return_exceptions=True)
+
+        return ask
 
     async def _run_hooks(self, moment: HookMoment, tool_name: str = "", **facts: Any) -> str:
         is_before = moment.startswith("before")

@@ -107,6 +107,7 @@ class DriverParts(Struct, frozen=True):
     sandbox: Sandbox
     situation: SituationObserver
     sub_agents: tuple[SubAgent, ...]
+    hooks: Hooks
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -135,7 +136,7 @@ class DriverParts(Struct, frozen=True):
             context=self.context,
             redactor=self.redactor,
             ask=None if people is None else people.ask,
-            approve=None if people is None else people.approve,
+            approve=None if people is None else self.hooks.announce(people.approve),
             on_output=on_output,
             live=LiveAnswerWriter(self.places, thread_id),
             hook_usage=self.hook_usage,
@@ -204,8 +205,7 @@ class Setup(Struct, frozen=True):
         make_tools = partial(self.make_tools, folder, sandbox, make_others_check(workspace))
         if sandbox.only_reads and not approval.only_reads:
             self.notices.append(READ_ONLY_NOTICE)
-        if approval.notice:
-            self.notices.append(approval.notice)
+        self.notices.extend(filter(None, [approval.notice]))
         return DriverParts(
             folder=folder,
             config=config,
@@ -228,6 +228,7 @@ class Setup(Struct, frozen=True):
             hides=hides,
             sandbox=sandbox,
             situation=situation,
+            hooks=self.hooks,
         )
 
     def add_hooks(self, tools: Tools) -> Tools:

@@ -71,6 +71,9 @@ async def work_on_thread(
         turn = _format_json_answer(opened, await work(opened))
         await setup.hooks.after_turn(turn)
         questions = opened.questions
+        if turn.outcome is TurnOutcome.APPROVAL:  # nobody was there to be asked
+            for question in questions:
+                await setup.hooks.approval_needed(question)
         is_over = isinstance(opened, AgentEngine) and opened.is_waiting
     trace = opened.trace.to_table() if isinstance(opened, AgentEngine) else ""
     update_index(setup, opened.thread_id)
