@@ -14,7 +14,9 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 
-PURE: Final = {"__future__", "collections", "enum", "msgspec", "types", "typing"}
+PURE: Final = {
+    *("__future__", "collections", "enum", "functools", "msgspec", "operator", "types", "typing"),
+}
 ALLOWED: Final = {
     "treadle.errors": {"__future__", "collections", "errno"},
     "treadle.mermaid": PURE,

@@ -44,7 +44,7 @@ for room in ("app", "cli", "config", "core", "exchange", "models", "runtime", "s
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         if ".project" not in module.name:
             importlib.import_module(module.name)
-import anthropic, openai, platformdirs, uuid_utils
+import platformdirs, uuid_utils
 from treadle.sandbox.detect import find_backend
 find_backend()  # what holds commands on this machine: each process would try it anew
 gc.collect()

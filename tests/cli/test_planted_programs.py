@@ -98,9 +98,7 @@ ASKED: Final = """
 import platform
 from treadle.app.upkeep.checks import check_versions
 from treadle.models.anthropic.provider import AnthropicProvider
-from treadle.models.openai.client import make_openai_client
-AnthropicProvider("key", base_url="http://127.0.0.1:9")._make_client().platform_headers()
-make_openai_client("key", "http://127.0.0.1:9").platform_headers()
+AnthropicProvider("key", base_url="http://127.0.0.1:9")._make_endpoint()
 list(check_versions())
 print(platform.platform())
 """

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2
 import pytest
 
 from models.conformance import drain
@@ -18,6 +17,7 @@ from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.openai.chat import OpenAiChatProvider
 from treadle.models.openai.responses import OpenAiResponsesProvider
+from treadle.models.wire.endpoint import ModelEndpoint
 from treadle.models.wire.provider import COUNT_S_MAX, LIST_S_MAX, RequestExtras
 from treadle.models.wire.stream import make_client
 
@@ -66,7 +66,7 @@ def test_certificates_are_those_of_the_environment_for_every_host(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file")
     with pytest.raises(FileNotFoundError):
-        make_client(KEY, url)
+        make_client(url)
 
 
 async def dripping() -> AsyncIterator[bytes]:
@@ -94,7 +94,7 @@ async def test_lists_and_counts_that_come_byte_by_byte_are_not_waited_for() -> N
 
 async def test_a_fault_before_the_request_is_made_is_our_own() -> None:
     class Broken(OpenAiChatProvider):
-        def _make_client(self) -> httpx2.AsyncClient:  # type: ignore[override]
+        def _make_endpoint(self) -> ModelEndpoint:
             raise KeyError("no such setting")
 
     provider = Broken(KEY, base_url="http://127.0.0.1:1")

@@ -9,7 +9,11 @@ from typing import Final
 import pytest
 
 from cli.conftest import Run
+from cli.test_model_wiring import configure
+from cli.test_real_models import Shell
 from cli.test_start import begun
+from models.loopback import Loopback, stream
+from models.speakers import SPEAK
 from started_programs import StartRecord
 from terminal.harness import Screen
 from treadle.store.local_store import LocalStore
@@ -55,6 +59,11 @@ def record(tmp_path: Path) -> StartRecord:
 
 
 @pytest.fixture
+def shell(repository: Path, environment: dict[str, str]) -> Shell:
+    return Shell(repository, environment)
+
+
+@pytest.fixture
 def store(environment: dict[str, str], repository: Path) -> LocalStore:
     """Threads of this folder and of another; work on one here was stopped."""
     store = LocalStore(Places.find(environment))
@@ -73,6 +82,22 @@ def test_a_turn_looks_once_at_the_threads_and_imports_what_it_needs(
     assert [one for one in (*NEVER_AT_A_START, "rich", "prompt_toolkit") if one in imported] == []
     assert record.count_listings(Path(store.folders.threads)) == 1
     assert record.count_listings(Path(store.folders.trash)) == 0
+
+
+async def test_a_request_leaves_without_the_sdks_of_the_providers(
+    shell: Shell, record: StartRecord
+) -> None:
+    shell.environment.update(record.environment)
+    wrong = []
+    for api, url in (("anthropic-messages", ""), ("openai-chat", "/v1"), ("openai-responses", "")):
+        async with Loopback(stream(SPEAK[api]("Hello there.", ()))) as server:
+            settings = f'[providers.one]\napi = "{api}"\nbase_url = "{server.url}{url}"\n'
+            settings += 'needs_key = false\n[model_traits."one:*"]\ncontext_tokens_max = 100_000\n'
+            configure(shell.environment, settings)
+            done = await shell("-p", "hello", "-m", "one:big")
+            wrong += [] if done.stdout == "Hello there.\n" else [(api, done)]
+    imported = {name.partition(".")[0] for name in record.list_imports()}
+    assert (wrong, imported & {"anthropic", "openai", "jsonschema", "rich"}) == ([], set())
 
 
 def test_a_chat_looks_once_at_the_threads_and_hears_keys_before_what_is_heavy(

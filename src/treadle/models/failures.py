@@ -1,9 +1,9 @@
-"""The border where the failures of SDKs, HTTP and wire formats become `LlmError`s, once.
+"""The border where the failures of HTTP and wire formats become `LlmError`s, once.
 
 `make_llm_error` takes any exception that a provider's stream can raise; `make_stream_llm_error` an
 error object that arrives in the middle of a stream, under HTTP 200. `error_body` reads such an
-object, and the tables of `failure_kinds` say what it means. The SDKs' classes are known by what
-they carry, not imported.
+object, and the tables of `failure_kinds` say what it means. Classes are known by what they carry,
+not imported.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def make_llm_error(
     """Why a request failed.
 
     Args:
-        error: what the SDK, the HTTP client, a decoder or this package raised.
+        error: what the HTTP client, a decoder or this package raised.
         who: the provider's name, for the message.
-        is_asked: whether the request was made and handed to the SDK; an error of no known kind is
+        is_asked: whether the request was made; an error of no known kind is
             then blamed on what came back, before that on this program.
         has_begun: whether the answer had begun: a lost connection is then a cut stream.
         usage: what the attempt is known to have used.

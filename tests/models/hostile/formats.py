@@ -193,7 +193,7 @@ class Held:
         for chunk in chunks:
             yield chunk
 
-    def iter_bytes(self) -> AsyncGenerator[bytes, None]:
+    def aiter_bytes(self) -> AsyncGenerator[bytes, None]:
         return self.body
 
 

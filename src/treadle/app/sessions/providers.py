@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -37,11 +36,11 @@ PLAYED_KINDS: Final = ("scripted", "recorded")
 """What is no provider: these are followed by a file."""
 
 _CLASSES: Final = {
-    "anthropic-messages": ("treadle.models.anthropic.provider", "AnthropicProvider", "anthropic"),
-    "openai-responses": ("treadle.models.openai.responses", "OpenAiResponsesProvider", "openai"),
-    "openai-chat": ("treadle.models.openai.chat", "OpenAiChatProvider", "openai"),
+    "anthropic-messages": ("treadle.models.anthropic.provider", "AnthropicProvider"),
+    "openai-responses": ("treadle.models.openai.responses", "OpenAiResponsesProvider"),
+    "openai-chat": ("treadle.models.openai.chat", "OpenAiChatProvider"),
 }
-"""Of each wire format: module, class, and the SDK that the class will import."""
+"""Of each wire format: module and class."""
 
 
 def is_played(name: str) -> bool:
@@ -176,7 +175,6 @@ class Models:
         provider = make_provider(
             ref.provider, entry, self._find_key(ref.provider, entry), self._loaded
         )
-        _preload(entry.api)
         return PricedProvider(
             self._add_recorder(provider), _make_price_function(ref.provider, entry)
         )
@@ -260,7 +258,7 @@ def list_ready_models(loaded: LoadedSettings) -> tuple[str, ...]:
 
 def make_provider(name: str, entry: ProviderEntry, key: str, loaded: LoadedSettings) -> Any:
     """The provider of an entry; nothing is sent yet."""
-    module, kind, _ = _CLASSES[entry.api]
+    module, kind = _CLASSES[entry.api]
     return getattr(import_module(module), kind)(
         key,
         name=name,
@@ -315,12 +313,6 @@ def _find_context_window(provider: str, model: str) -> int | None:
     from treadle.models.prices.table import get_context_window
 
     return get_context_window(provider, model)
-
-
-def _preload(api: str) -> None:
-    """Import the SDK in a thread, beside what has to be done before the first request."""
-    sdk = _CLASSES[api][2]
-    threading.Thread(target=import_module, args=(sdk,), daemon=True).start()
 
 
 def _make_price_function(

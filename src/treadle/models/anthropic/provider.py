@@ -1,14 +1,11 @@
-"""Anthropic's models, through the official SDK.
-
-The SDK makes the client's headers and its errors; the body is read by `wire`. It is imported when
-the first request is made, because that takes longer than everything else at the start.
-"""
+"""Anthropic's models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
 
 from treadle.core.budget import count_request_characters
 from treadle.core.llm import LlmRequest, ModelTraits
@@ -18,16 +15,16 @@ from treadle.models.anthropic.request import (
     select_counted_parameters,
 )
 from treadle.models.anthropic.stream import AnthropicAssembler
-from treadle.models.wire.provider import COUNT_S_MAX, NO_EXTRAS, RequestExtras, SdkProvider
-from treadle.models.wire.stream import StreamedResponse, make_client
-
-if TYPE_CHECKING:
-    from anthropic import AsyncAnthropic
+from treadle.models.wire.provider import COUNT_S_MAX, NO_EXTRAS, RequestExtras, WireProvider
+from treadle.models.wire.stream import StreamedResponse
 
 BASE_URL: Final = "https://api.anthropic.com"
 
+API_VERSION: Final = "2026-10-21"
+"""Of the API whose rules `request` keeps."""
 
-class AnthropicProvider(SdkProvider):
+
+class AnthropicProvider(WireProvider):
     """A provider that speaks the Messages API.
 
     Args:
@@ -37,6 +34,11 @@ class AnthropicProvider(SdkProvider):
         traits: what is known of a model, by its name without the provider's; by default nothing.
         extras: what else goes with every request.
     """
+
+    _models_path: ClassVar[str] = "/v1/models"
+    _fixed_headers: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"anthropic-version": API_VERSION}
+    )
 
     def __init__(
         self,
@@ -49,41 +51,16 @@ class AnthropicProvider(SdkProvider):
     ) -> None:
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
 
-    def _make_client(self) -> AsyncAnthropic:
-        """With a key given the SDK asks neither `ANTHROPIC_AUTH_TOKEN` nor profiles.
-
-        Traces (with what was said in them, if a variable asks for that) and the headers of
-        `ANTHROPIC_CUSTOM_HEADERS` it must be forbidden.
-        """
-        from anthropic import AsyncAnthropic
-
-        client = AsyncAnthropic(
-            api_key=self._key,
-            base_url=self._base_url,
-            max_retries=0,
-            http_client=make_client(self._key, self._base_url),
-            open_telemetry=False,
-            default_query=dict(self._extras.query),
-        )
-        # no argument takes those of the variable out
-        client._custom_headers = dict(self._extras.headers)
-        return client
-
     def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
-        messages = self._get_client().messages
-        create: Any = messages.with_streaming_response.create
-        opened: AbstractAsyncContextManager[StreamedResponse] = create(
-            stream=True, **self._make_parameters(request)
+        body = self._make_parameters(request)
+        headers, more = body.pop("extra_headers", {}), body.pop("extra_body", {})
+        return self._get_endpoint().post(
+            "/v1/messages", {**body, **more, "stream": True}, headers=headers
         )
-        return opened
 
     def _open_count(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
-        messages = self._get_client().messages
-        count: Any = messages.with_streaming_response.count_tokens
-        opened: AbstractAsyncContextManager[StreamedResponse] = count(
-            timeout=COUNT_S_MAX, **select_counted_parameters(self._make_parameters(request))
-        )
-        return opened
+        body = select_counted_parameters(self._make_parameters(request))
+        return self._get_endpoint().post("/v1/messages/count_tokens", body, timeout_s=COUNT_S_MAX)
 
     def _make_assembler(self, request: LlmRequest) -> AnthropicAssembler:
         source = make_source(request, self._name)

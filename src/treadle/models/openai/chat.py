@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.models.openai.chat_request import find_dialect, make_parameters
 from treadle.models.openai.chat_stream import ChatAssembler
-from treadle.models.openai.client import make_openai_client
-from treadle.models.wire.provider import NO_EXTRAS, RequestExtras, SdkProvider
+from treadle.models.wire.provider import NO_EXTRAS, RequestExtras, WireProvider
 from treadle.models.wire.stream import StreamedResponse
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 
 
-class OpenAiChatProvider(SdkProvider):
+class OpenAiChatProvider(WireProvider):
     """One endpoint that speaks Chat Completions.
 
     Args:
@@ -47,9 +43,6 @@ class OpenAiChatProvider(SdkProvider):
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
         self._dialect = find_dialect(base_url)
 
-    def _make_client(self) -> AsyncOpenAI:
-        return make_openai_client(self._key, self._base_url, self._extras)
-
     def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         body = make_parameters(
             request,
@@ -58,14 +51,7 @@ class OpenAiChatProvider(SdkProvider):
             self._dialect,
             self._extras.cache_lifetime,
         )
-        # As `extra_body`, because the SDK walks typed parameters key by key: 1.5 s for 9000
-        # messages, during which nothing else would run.
-        opened: AbstractAsyncContextManager[StreamedResponse] = (
-            self._get_client().chat.completions.with_streaming_response.create(
-                model=body["model"], messages=(), stream=True, extra_body=body
-            )
-        )
-        return opened
+        return self._get_endpoint().post("/chat/completions", {**body, "stream": True})
 
     def _make_assembler(self, request: LlmRequest) -> ChatAssembler:
         return ChatAssembler(request, self._make_source(request))

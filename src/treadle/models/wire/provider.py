@@ -1,4 +1,4 @@
-"""What all providers behind an official SDK have in common: a name, a key, an address, a client."""
+"""What all providers have in common: a name, a key, an address, an endpoint."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import MappingProxyType
-from typing import Any, Final
+from typing import ClassVar, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from treadle.models.layout import strip_provider
 from treadle.models.model_lists import read_listed_traits
 from treadle.models.prompt_cache import CacheLifetime
 from treadle.models.token_counts import get_token_count
+from treadle.models.wire.endpoint import ModelEndpoint
 from treadle.models.wire.stream import Assembler, StreamedResponse, read_object, stream_events
 
 LIST_S_MAX: Final = 10.0
@@ -44,12 +45,11 @@ class RequestExtras(Struct, frozen=True):
 NO_EXTRAS: Final = RequestExtras()
 
 
-class SdkProvider(ABC):
-    """A provider that makes its requests through an SDK; any number of streams may run at once.
+class WireProvider(ABC):
+    """A provider that is asked over HTTP; any number of streams may run at once.
 
     Args:
-        key: the API key; empty for an endpoint without keys. No other credential is used, whatever
-            the environment or the SDK's own files offer.
+        key: the API key; empty for an endpoint without keys. No other credential is used.
         name: what the provider is called in a model's name and in records.
         base_url: where the API is.
         traits: what is known of a model, by its name without the provider's; by default nothing.
@@ -70,7 +70,10 @@ class SdkProvider(ABC):
         self._name = name
         self._base_url = base_url
         self._traits = traits
-        self._sdk_client: Any = None
+        self._endpoint: ModelEndpoint | None = None
+
+    _models_path: ClassVar[str] = "/models"
+    _fixed_headers: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name} at {self._base_url}>"
@@ -115,9 +118,9 @@ class SdkProvider(ABC):
         """The names of the models that this key can use, or why they cannot be had in time."""
         is_asked = False
         try:
-            models = self._get_client().models.with_streaming_response
+            asked = self._get_endpoint().get(self._models_path, within_s)
             is_asked = True
-            body = await read_object(models.list(timeout=within_s), within_s)
+            body = await read_object(asked, within_s)
             names = tuple(one["id"] for one in body["data"])
             if not all(isinstance(name, str) for name in names):
                 raise WireError(LlmErrorKind.INVALID_RESPONSE, "the list of models makes no sense")
@@ -129,38 +132,38 @@ class SdkProvider(ABC):
     async def fetch_traits(self, model: str, within_s: float) -> ModelTraits | None:
         """What the provider's own list says of a model; `None` if it cannot be had in time."""
         try:
-            models = self._get_client().models.with_streaming_response
-            body = await read_object(models.list(timeout=within_s), within_s)
+            asked = self._get_endpoint().get(self._models_path, within_s)
+            body = await read_object(asked, within_s)
         except Exception:  # noqa: BLE001  whatever went wrong, nothing is known from there
             return None
         return read_listed_traits(body.get("data"), strip_provider(model, self._name))
 
     async def aclose(self) -> None:
         """Free connections."""
-        made, self._sdk_client = self._sdk_client, None
+        made, self._endpoint = self._endpoint, None
         if made is not None:
-            await made.close()
+            await made.aclose()
 
     def _make_source(self, request: LlmRequest) -> str:
         """What blocks are marked with that only this model understands."""
         return f"{self._name}:{strip_provider(request.model, self._name)}"
 
-    def _get_client(self) -> Any:
-        """The SDK's client; made, and the SDK imported, when it is first needed."""
+    def _get_endpoint(self) -> ModelEndpoint:
+        """Made when it is first needed, on the loop that it belongs to."""
         if self._key and not _KEY.fullmatch(self._key):
             text = "the key holds a character that no key has"
             raise WireError(LlmErrorKind.AUTHENTICATION, text)
-        if self._sdk_client is None:
-            self._sdk_client = self._make_client()
-        return self._sdk_client
+        if self._endpoint is None:
+            self._endpoint = self._make_endpoint()
+        return self._endpoint
 
     def _redact_key(self, error: LlmError) -> LlmError:
         mark = f"[REDACTED:{self._name}_api_key]"
         return replace(error, message=redact_key(error.message, self._key, mark))
 
-    @abstractmethod
-    def _make_client(self) -> Any:
-        """A client of the SDK: one key, one address, no retries, nothing from the environment."""
+    def _make_endpoint(self) -> ModelEndpoint:
+        headers = {**self._fixed_headers, **self._extras.headers}
+        return ModelEndpoint(self._key, self._base_url, headers, self._extras.query)
 
     @abstractmethod
     def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:

@@ -1,8 +1,7 @@
 """HTTP as all providers use it: bounded, uncompressed, and read event by event.
 
-The official SDKs make the request and raise for its status; the body is read here, because the
-SDKs hide keep-alives (so that nobody could tell a thinking model from a dead one) and read without
-any bound. `stream_events` is the whole way from a response to `ModelEvent`s.
+`stream_events` is the whole way from a response to `ModelEvent`s. Keep-alives are seen, which tell
+a thinking model from a dead one, and nothing is read without a bound.
 """
 
 from __future__ import annotations
@@ -61,14 +60,14 @@ _STREAM_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:data|event|id|retry|
 
 
 class StreamedResponse(Protocol):
-    """What an SDK's `with_streaming_response` gives."""
+    """The response to a request, its body not read yet."""
 
     @property
     def headers(self) -> Any:
         """The response's headers."""
         ...
 
-    def iter_bytes(self) -> AsyncIterator[bytes]:
+    def aiter_bytes(self) -> AsyncIterator[bytes]:
         """The body as it arrives."""
         ...
 
@@ -121,7 +120,7 @@ async def stream_events(
     """One response from its request to its end; every failure is an `Error` event.
 
     Args:
-        open_answer: sends the request; the SDK's `with_streaming_response.create(...)`.
+        open_answer: makes the request; it is sent when the answer is entered.
         assembler: a fresh one.
         who: the provider's name, for messages.
         request_length: characters that the model is to read.
@@ -163,9 +162,9 @@ async def _check_event_stream(answer: StreamedResponse) -> AsyncIterator[bytes]:
     """The body, if it is a stream of events: neither a page of a proxy nor an error of its own.
 
     The label decides, and where it is wrong the beginning: servers in front of models call streams
-    `application/json`, and the SDKs do not look at it.
+    `application/json`.
     """
-    body = answer.iter_bytes()
+    body = answer.aiter_bytes()
     kind = answer.headers.get("content-type", EVENT_STREAM)
     if kind.partition(";")[0].strip().lower() == EVENT_STREAM:
         return body
@@ -242,13 +241,13 @@ async def read_object(
         within_s: for all of it; the client's own timeout begins anew with every byte.
 
     Raises:
-        Exception: what the SDK raises for the status or the connection.
+        Exception: the server refused it, or could not be reached.
         WireError: the answer is no JSON object, or is over `OBJECT_SIZE_MAX`, or late.
     """
     body = bytearray()
     try:
         async with asyncio.timeout(within_s), opened as answer:
-            async for chunk in answer.iter_bytes():
+            async for chunk in answer.aiter_bytes():
                 body += chunk
                 if len(body) > OBJECT_SIZE_MAX:
                     text = f"the answer is over {OBJECT_SIZE_MAX // 2**20} MiB"
@@ -293,16 +292,14 @@ def decode_object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def make_client(key: str, base_url: str) -> httpx2.AsyncClient:
+def make_client(base_url: str) -> httpx2.AsyncClient:
     """A client that asks for no compression, follows no redirect and reads no endless refusal.
 
-    A redirect would carry the key to another host; a compressed body can be a bomb. Without a key
-    none is sent, whatever the SDK thinks it must send. Proxies and certificates are those of the
-    environment, but what is for this machine goes through no proxy, whatever `NO_PROXY` says: it
-    would leave the machine.
+    A redirect would carry the key to another host; a compressed body can be a bomb. Proxies and
+    certificates are those of the environment, but what is for this machine goes through no proxy,
+    whatever `NO_PROXY` says: it would leave the machine.
 
     Args:
-        key: of the endpoint; empty for one without keys.
         base_url: where all requests go.
     """
     answer_for_platform()
@@ -315,15 +312,10 @@ def make_client(key: str, base_url: str) -> httpx2.AsyncClient:
         limits=limits,
         transport=httpx2.AsyncHTTPTransport(verify, limits=limits) if is_here else None,
         event_hooks={
-            "request": [_refuse_compression] if key else [_refuse_compression, _drop_key],
+            "request": [_refuse_compression],
             "response": [_limit_response],
         },
     )
-
-
-async def _drop_key(request: httpx2.Request) -> None:
-    request.headers.pop("authorization", None)
-    request.headers.pop("x-api-key", None)
 
 
 async def _refuse_compression(request: httpx2.Request) -> None:
