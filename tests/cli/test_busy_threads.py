@@ -136,7 +136,7 @@ def test_in_a_terminal_a_person_may_go_on_in_a_fork(
     assert "Yes." in terminal.read_to_the_end()
     assert terminal.process.wait() == 0
     (fork,) = set(store.ids()) - {thread}
-    assert fork in terminal.shown
+    assert fork[-8:] in terminal.shown
     assert prompts(store, fork) == ["first", "mine"]
     assert prompts(store, thread) == ["first", "the other one's"]
     assert store.scan(thread).records == before

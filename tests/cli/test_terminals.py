@@ -41,7 +41,7 @@ def seen(repository: Path, environment: dict[str, str]) -> Seen:
         child = subprocess.Popen(
             [sys.executable, "-m", "treadle", *arguments],
             cwd=repository,
-            env={**environment, "TERM": "xterm", **extra},
+            env={**environment, "TERM": "xterm", "PAGER": "cat", **extra},
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
