@@ -38,7 +38,12 @@ def toy(tmp_path: Path) -> Iterator[StartToy]:
     with contextlib.ExitStack() as stack:
 
         def start(
-            *arguments: str, columns: int = 80, rows: int = 24, in_shell: bool = False, **env: str
+            *arguments: str,
+            columns: int = 80,
+            rows: int = 24,
+            in_shell: bool = False,
+            keeps_cleared: bool = False,
+            **env: str,
         ) -> Screen:
             toy = [sys.executable, "-m", "terminal.toy", str(tmp_path / "history"), *arguments]
             command = ["bash", "--norc", "--noprofile", "-i"] if in_shell else toy
@@ -48,6 +53,7 @@ def toy(tmp_path: Path) -> Iterator[StartToy]:
                 env={"PYTHONPATH": str(TESTS), "HOME": str(tmp_path), **env},
                 columns=columns,
                 rows=rows,
+                keeps_cleared=keeps_cleared,
             )
             stack.enter_context(screen)
             if in_shell:

@@ -124,9 +124,19 @@ class _TwoScreens(pyte.HistoryScreen):
 
     _other: Final = 1049
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, keeps_cleared: bool = False, **named: Any) -> None:
         self._main: tuple[Any, Any, Any] | None = None
+        self._keeps_cleared = keeps_cleared
         super().__init__(*given, **named)
+
+    def erase_in_display(self, how: int = 0, *args: Any, **named: Any) -> None:
+        """As tmux does: what goes at one stroke from the first cell on is kept as scrollback."""
+        at = self.cursor.y, self.cursor.x
+        if self._keeps_cleared and self._main is None and (how == 2 or (how == 0 and at == (0, 0))):
+            used = [number for number, line in enumerate(self.display) if line.strip()]
+            for number in range(max(used, default=-1) + 1):
+                self.history.top.append(self.buffer.pop(number, self.buffer[number]))
+        super().erase_in_display(how, *args, **named)
 
     @property
     def is_on_other(self) -> bool:
@@ -159,12 +169,15 @@ class Screen:
         columns: int = 80,
         rows: int = 24,
         constants: Mapping[str, float] | None = None,
+        keeps_cleared: bool = False,
     ) -> None:
         self._ours, theirs = pty.openpty()
         self.raw = bytearray()
         """All bytes that were taken in, for what a screen does not keep."""
         self._unseen = bytearray()
-        self._screen = _TwoScreens(columns, rows, history=10_000, ratio=0.5)
+        self._screen = _TwoScreens(
+            columns, rows, history=10_000, ratio=0.5, keeps_cleared=keeps_cleared
+        )
         self._stream = pyte.ByteStream(self._screen)
         self._drawn: list[str] | None = None
         self._gone: dict[int, tuple[Any, str]] = {}  # by its number each line that does not change
@@ -418,6 +431,11 @@ class Screen:
             self.read(0.05)
         self._read_the_rest()
         return self.process.wait()
+
+    @property
+    def sends_signals(self) -> bool:
+        """Whether Ctrl+C is a signal: a command of the chat has the terminal."""
+        return bool(termios.tcgetattr(self._theirs)[3] & termios.ISIG)
 
     @property
     def is_cooked(self) -> bool:

@@ -14,6 +14,7 @@ from treadle.cli.notices import print_line
 from treadle.cli.question_dialog import is_interactive
 from treadle.cli.thread_watch import watch_thread
 from treadle.errors import ThreadBusyError
+from treadle.terminal.keyboard_modes import asking_keyboard
 from treadle.thread.safe_text import sanitize_text
 
 _WATCH: Final = "watch"
@@ -77,7 +78,8 @@ def _ask_for_choice(choices: list[str]) -> str:
     words = {word: choice for choice in choices for word in (choice, choice[0])}
     question = ", ".join(_CHOICE_TEXTS[choice] for choice in choices)
     while True:
-        answer = click.prompt(question, err=True).strip().lower()
+        with asking_keyboard():
+            answer = click.prompt(question, err=True).strip().lower()
         if answer in words:
             return words[answer]
 

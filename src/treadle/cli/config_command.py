@@ -99,7 +99,11 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
                 "nobody is there to say whether this is trusted",
                 hint="look at it, then run `treadle config trust --yes`",
             )
-        if not click.confirm("Use this in this project?", err=True):
+        from treadle.terminal.keyboard_modes import asking_keyboard
+
+        with asking_keyboard():
+            is_used = click.confirm("Use this in this project?", err=True)
+        if not is_used:
             raise UsageError("not trusted; nothing was changed")
     trust_project(places, files.settings, files.prompts)
     click.echo("trusted; `treadle config trust --remove` takes it back", err=True)

@@ -92,20 +92,19 @@ def _show(plan: PullRequestPlan, text: PullRequestText) -> None:
 def _ask(plan: PullRequestPlan, text: PullRequestText) -> PullRequestText | None:
     """The text as it is to be proposed; `None` if nothing is to happen."""
     from treadle.app.sessions.pull_request_text import parse_text
+    from treadle.terminal.editor import edit_text
+    from treadle.terminal.keyboard_modes import asking_keyboard
 
     if not sys.stdin.isatty():
         print_notice("nobody can be asked here: --yes pushes it")
         return None
-    new = "the new branch " if plan.is_new else ""
-    question = f"push {new}{plan.branch} to {plan.remote}, for {plan.base}? yes, edit, no"
+    what = f"{'the new branch ' * plan.is_new}{plan.branch} to {plan.remote}"
+    question = f"push {what}, for {plan.base}? yes, edit, no"
     while True:
-        answer = click.prompt(question, default="no", show_default=False, err=True).strip().lower()
-        if answer in ("y", "yes"):
-            return text
-        if answer not in ("e", "edit"):
-            return None
-        from treadle.terminal.editor import edit_text
-
+        with asking_keyboard():
+            said = click.prompt(question, default="no", show_default=False, err=True)
+        if (answer := said.strip().lower()) not in ("e", "edit"):
+            return text if answer in ("y", "yes") else None
         text = parse_text(edit_text(text.whole))
         click.echo(sanitize_text(text.whole))
 

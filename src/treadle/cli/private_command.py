@@ -71,6 +71,7 @@ def _confirm_release(plan: ReleasePlan, *, yes: bool) -> int | None:
     from treadle.cli.privacy_report import print_release
     from treadle.cli.question_dialog import is_interactive
     from treadle.errors import UsageError
+    from treadle.terminal.keyboard_modes import asking_keyboard
 
     if not plan.is_private:
         print_line(f"{plan.thread_id}: is not private", err=True)
@@ -80,7 +81,9 @@ def _confirm_release(plan: ReleasePlan, *, yes: bool) -> int | None:
         return None
     if not is_interactive():
         raise UsageError("nobody can be asked whether this is meant", hint="add --yes")
-    if not click.confirm("May it leave this machine?", err=True):
+    with asking_keyboard():
+        is_meant = click.confirm("May it leave this machine?", err=True)
+    if not is_meant:
         print_line("it stays private", err=True)
         return exit_codes.FAILED
     return None

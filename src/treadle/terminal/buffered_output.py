@@ -6,6 +6,7 @@ from typing import Final
 
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from treadle.terminal.early_prompt import ERASE_BELOW
 from treadle.terminal.writer import OutputWriter
 
 _BEGIN: Final = "\x1b[?2026h"
@@ -35,6 +36,10 @@ class BufferedOutput(Vt100_Output):
             self._is_held = False
             self.write_raw(_END)
             self.flush()
+
+    def erase_down(self) -> None:
+        """Erase to the end of the screen; nothing of it is kept anywhere."""
+        self.write_raw(ERASE_BELOW)
 
     @property
     def is_behind(self) -> bool:

@@ -16,7 +16,10 @@ PROMPT: Final = "> "
 PLACEHOLDER: Final = "(say what to do · / commands · @ files · ! a command of yours)"
 """In the empty input; in brackets, as colours alone tell nothing apart."""
 
-_CLEAR: Final = "\r\x1b[J"
+ERASE_BELOW: Final = "\x1b[K\x1b7\x1b[C\x1b[J\x1b8"
+"""Erases from the cursor to the end of the screen, in two steps: tmux keeps what is erased in one
+from the first cell on, in its scrollback, and what was drawn there would stay behind."""
+_CLEAR: Final = f"\r{ERASE_BELOW}"
 
 
 class EarlyPrompt:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from treadle import helper_programs
+from treadle.terminal.keyboard_modes import asking_keyboard, silent_keyboard
 
 KILL_DELAY_S: Final = 1.0
 """What does not end when it is asked to is killed so much later."""
@@ -20,6 +21,8 @@ _running: set[subprocess.Popen[bytes]] = set()
 
 def run_cli_command(arguments: Sequence[str], folder: str) -> int:
     """The exit code of a command of the command line; -2 if Ctrl+C has ended it.
+
+    What is typed meanwhile is not shown; the chat hears it afterwards.
 
     Args:
         arguments: the command and its arguments.
@@ -31,7 +34,8 @@ def run_cli_command(arguments: Sequence[str], folder: str) -> int:
     # -P: a folder that is called `treadle` in the workspace is not what is meant.
     # It gets the whole environment: the commands of its agents are given that.
     words = [sys.executable, "-P", "-m", "treadle", *arguments]
-    return _wait(subprocess.Popen(words, cwd=folder))
+    with silent_keyboard():
+        return _wait(subprocess.Popen(words, cwd=folder))
 
 
 def run_program(words: Sequence[str]) -> int:
@@ -43,7 +47,8 @@ def run_program(words: Sequence[str]) -> int:
     program = helper_programs.find_program(words[0])
     if program is None:
         raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
-    return _wait(subprocess.Popen([program, *words[1:]], env=helper_programs.environment()))
+    with asking_keyboard():
+        return _wait(subprocess.Popen([program, *words[1:]], env=helper_programs.environment()))
 
 
 def start_pager(words: Sequence[str]) -> subprocess.Popen[bytes]:
