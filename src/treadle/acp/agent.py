@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -223,8 +222,9 @@ class TreadleAgent:
         return PromptResponse(stop_reason=stop)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """End what is running."""
-        self._find(session_id)[0].cancel()
+        """End what is running; nobody hears what is said against it."""
+        if (known := self._sessions.get(session_id)) is not None:
+            known[0].cancel()
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
         """Have another approval mode, at once."""
@@ -246,8 +246,7 @@ class TreadleAgent:
     # ---- what these are made of ----------------------------------------------------------------
 
     def _make_session(self, folder: str) -> tuple[EditorSession, SessionClient]:
-        if not Path(folder).is_absolute():
-            raise UsageError(f"cwd has to be an absolute path, and is {folder!r}")
+        _check_folder(folder)
         assert self._connection is not None
         offered, files = self._offered, self._offered.fs
         client = SessionClient(
@@ -269,8 +268,11 @@ class TreadleAgent:
         tells_history: bool,
     ) -> EditorSession:
         with self._errors():
+            _check_folder(folder)
             async with self._opening:
                 known = self._sessions.get(session_id)
+                if known is not None:
+                    _check_same_folder(known[1].folder, folder)
                 session, client = known or self._make_session(folder)
                 client.release()
                 try:
@@ -303,16 +305,14 @@ class TreadleAgent:
         asyncio.get_running_loop().call_soon(greet)
 
     def _find(self, session_id: str) -> tuple[EditorSession, SessionClient]:
-        found = self._sessions.get(session_id)
-        if found is None:
-            hint = "load it first"
-            raise RequestError(NOT_FOUND, f"no session {session_id!r} is open here: {hint}")
+        if (found := self._sessions.get(session_id)) is None:
+            raise RequestError(NOT_FOUND, f"no session {session_id!r} is open here: load it first")
         return found
 
     async def _choose(self, session_id: str, option: str, value: str | bool) -> EditorSession:
         session, client = self._find(session_id)
         with self._errors():
-            if option == MODEL_OPTION and isinstance(value, str):
+            if option == MODEL_OPTION and value and isinstance(value, str):
                 await session.choose(model=value)
             elif option == MODE_OPTION and value in MODES:
                 await session.choose(mode=value)  # type: ignore[arg-type]
@@ -330,6 +330,18 @@ class TreadleAgent:
             code = next(code for kind, code in _CODES if isinstance(error, kind))
             words = f"{error.message}\n{error.hint}" if error.hint else error.message
             raise RequestError(code, self._redact(words)) from error
+
+
+def _check_folder(folder: str) -> None:
+    if not Path(folder).is_absolute():
+        raise UsageError(f"cwd has to be an absolute path, and is {folder!r}")
+    if not Path(folder).is_dir():
+        raise UsageError(f"cwd is no folder: {folder!r}", hint="open one that is there")
+
+
+def _check_same_folder(held: str, folder: str) -> None:
+    if Path(held).resolve() != Path(folder).resolve():
+        raise UsageError(f"this session is open in {held}", hint="close it there first")
 
 
 def make_block(block: Any) -> PromptBlock:
@@ -359,7 +371,7 @@ def make_block(block: Any) -> PromptBlock:
 def _decode(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # also of what is no ASCII
         raise UsageError(f"a part of the prompt is no base64: {error}") from error
 
 

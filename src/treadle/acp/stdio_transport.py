@@ -104,6 +104,7 @@ class StdioTransport:
             except OSError as error:
                 self._is_closed = True
                 self._post(_settle, sent, ConnectionError(str(error)))
+                self._post(self.stop_reading)  # nobody would hear an answer
             else:
                 self._post(_settle, sent, None)
 

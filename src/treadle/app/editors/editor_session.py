@@ -7,7 +7,9 @@ something to do in it: what was left unfinished, or the next prompt.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
@@ -38,7 +40,7 @@ from treadle.app.threads.call_changes import make_file_reader
 from treadle.config.settings import ApprovalMode
 from treadle.core.approval import Question
 from treadle.core.llm import LlmErrorKind
-from treadle.errors import AgentError, TreadleError
+from treadle.errors import AgentError, StoreError, TreadleError, UnknownThreadError
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.store.local_store import LocalStore
 
@@ -80,6 +82,8 @@ class EditorSession:
         self._held = HeldThread(store, folder, choice, host, self._updates.show_output)
         self._going_on: asyncio.Task[None] | None = None
         self._title: str | None = None
+        self._cancel_count = 0
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
     @property
     def thread_id(self) -> str:
@@ -109,6 +113,10 @@ class EditorSession:
         """
         held = self._held
         await held.prepare(thread)
+        if held.thread_id != thread:  # two names for one session would be two sessions
+            raise UnknownThreadError(
+                f"there is no thread {thread!r}", hint=f"its whole id is {held.thread_id}"
+            )
         if not tells_history:
             return
         fold = await asyncio.to_thread(lambda: held.store.load(held.thread_id).fold)
@@ -153,11 +161,14 @@ class EditorSession:
             UsageError: what is said cannot be; nothing was recorded.
             TreadleError: as `Session.turn` and `HeldThread.open`.
         """
+        cancel_count = self._cancel_count
         setup, session = await self._held.open()
         self._tell_notices()
         if (focus := _read_compaction(blocks, self.list_commands())) is not None:
             return await self._end_turn(setup, session, await session.compact(focus))
         said = await prepare_blocks(setup, blocks)
+        if self._cancel_count != cancel_count:  # before there was a turn to end
+            return "cancelled"
         turn = await session.turn(said.text, said.attachments, said.seen)
         stop = await self._end_turn(setup, session, turn)
         while stop == "end_turn" and await self._leaves_plan(session):
@@ -166,10 +177,18 @@ class EditorSession:
         return stop
 
     def cancel(self) -> None:
-        """End what is running; what is known of it is kept."""
+        """End what is running; what is known of it is kept.
+
+        It ends all prompts that are not answered: who is told that one was cancelled does not
+        expect it to be answered behind the next.
+        """
+        self._cancel_count += 1
         self._dialogs.stop()
-        if self._held.session is not None:
-            self._held.session.cancel()
+        if (session := self._held.session) is not None:
+            session.cancel()
+            with suppress(StoreError):  # the disk has refused: the turn says so
+                while session.withdraw_input() is not None:
+                    pass
 
     async def choose(self, *, model: str | None = None, mode: ApprovalMode | None = None) -> None:
         """Have another model or approval mode from now on. Raises as `HeldThread.choose`."""
@@ -225,7 +244,12 @@ class EditorSession:
     # ---- telling -------------------------------------------------------------------------------
 
     def _tell(self, text: str) -> None:
-        self._client.show(make_remark(text))
+        """From any thread: files that a prompt names are read in one of their own."""
+        remark = make_remark(text)
+        if threading.get_ident() == self._thread:
+            self._client.show(remark)
+        else:
+            self._loop.call_soon_threadsafe(self._client.show, remark)
 
     def _tell_notices(self) -> None:
         for text in self._held.take_notices():

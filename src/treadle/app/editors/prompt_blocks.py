@@ -19,12 +19,15 @@ from treadle.core.media import MediaError, identify_media, make_attachment
 from treadle.core.messages import Attachment, SeenFile
 from treadle.errors import UsageError
 from treadle.store.blobs import Blobs
+from treadle.thread.record import replace_surrogates
 from treadle.thread.typed_words import MENTIONS_HEAD
 from treadle.tools.files import digest_of
 from treadle.tools.line_digests import digest_lines
 
 _LINES: Final = re.compile(r"L?(\d{1,9})(?:[-:]L?(\d{1,9}))?\Z")
 """The lines that the address of a file ends in, behind its `#`."""
+_NO_WORD: Final = re.compile(r'[\s"\\]')
+"""What stands behind a backslash in a name that is not quoted."""
 WORDLESS: Final = "(see what is shown with this)"
 """What is said for a prompt of pictures alone."""
 
@@ -74,7 +77,13 @@ async def prepare_blocks(setup: Setup, blocks: Sequence[PromptBlock]) -> Prepare
         TreadleError: as `prepare_prompt`.
     """
     folder = setup.workspace()
-    typed = "".join(_describe_block(one, folder) for one in blocks).strip()
+    typed = ""
+    for block in blocks:
+        words = _describe_block(block, folder)
+        # A mention is one at the beginning of a word alone.
+        stands_apart = not typed or typed[-1].isspace() or typed[-1] in "([{"
+        typed += f" {words}" if words.startswith("@") and not stands_apart else words
+    typed = typed.strip()
     documents, room = list[str](), TEXT_LENGTH_MAX
     seen: list[SeenFile] = []
     shown: list[tuple[Attachment, bytes]] = []
@@ -110,7 +119,7 @@ def _describe_block(block: PromptBlock, folder: str) -> str:
             name = name_linked_file(block.uri, folder)
             if name == block.uri:  # no file: only its address is known
                 return f"{block.name} ({block.uri})" if block.name else block.uri
-            return f'@"{name}"'
+            return f'@"{name}"' if '"' not in name else "@" + _NO_WORD.sub(r"\\\g<0>", name)
         case PromptDocument():
             return f"`{name_linked_file(block.uri, folder)}`"
         case PromptPicture():
@@ -123,15 +132,16 @@ def _tell_document(
     """A document as the agent is told of it, and the file that it is, if it is all of one."""
     assert isinstance(block.content, str)
     name = name_linked_file(block.uri, folder)
-    text = f"[{json.dumps(name, ensure_ascii=False)}]\n{block.content}"
+    content = replace_surrogates(block.content)
+    text = f"[{json.dumps(name, ensure_ascii=False)}]\n{content}"
     if len(text) > room:
         told = f"not shown: with it, a prompt would have over {TEXT_LENGTH_MAX} characters of files"
         return f"[{json.dumps(name, ensure_ascii=False)}, {told}; read what you need of it]", ()
     path, _, lines = name.partition(":")
     if lines or path == block.uri or path.startswith("/"):
         return text, ()
-    data = block.content.encode()
-    last = max(1, block.content.count("\n") + (not block.content.endswith("\n")))
+    data = content.encode()
+    last = max(1, content.count("\n") + (not content.endswith("\n")))
     return text, (SeenFile(path, digest_of(data), 1, last, digest_lines(data)),)
 
 
@@ -140,7 +150,10 @@ def name_linked_file(uri: str, folder: str) -> str:
 
     Lines that the address names stand behind it: `src/app.py:10-20`.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(replace_surrogates(uri))
+    except ValueError:  # no address at all, as far as it goes
+        return uri
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return uri
     path = os.path.normpath(unquote(parts.path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -11,8 +12,10 @@ from treadle.errors import UsageError
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.local_store import LocalStore
 from treadle.thread.fold import CHAT
+from treadle.thread.record import replace_surrogates
 
 PAGE_LENGTH: Final = 50
+CURSOR_LENGTH_MAX: Final = 9
 
 
 class SessionLine(Struct, frozen=True):
@@ -42,14 +45,20 @@ def list_sessions(
         cursor: that of the page before.
 
     Raises:
-        UsageError: the cursor is none of ours.
+        UsageError: the cursor is none of ours, or the folder can be none.
         DiskError: the threads cannot be read.
     """
-    if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+    if cursor is not None and not (
+        cursor.isascii() and cursor.isdigit() and len(cursor) <= CURSOR_LENGTH_MAX
+    ):
         raise UsageError("the cursor is none that this list has given")
+    try:
+        workspace = None if folder is None else str(Path(replace_surrogates(folder)).resolve())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cwd is no path: {error}") from error
     start = int(cursor or 0)
     end = start + PAGE_LENGTH
-    page = list_threads(store, ThreadFilters(workspace=folder), limit=end)
+    page = list_threads(store, ThreadFilters(workspace=workspace), limit=end)
     found = tuple(
         SessionLine(one.id, one.workspace_root, one.title or "", one.updated_at)
         for one in page.threads[start:]
