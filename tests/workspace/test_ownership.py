@@ -6,6 +6,7 @@ import itertools
 
 from case_tables import for_every_row
 from treadle.workspace.ownership import (
+    COMPILED,
     IN_THE_WAY,
     NESTED,
     PERHAPS_YOURS,
@@ -98,6 +99,14 @@ def test_what_the_sandbox_has_put_aside_is_no_work_of_the_agents() -> None:
     choice = choose(changes, (), (), takes_all=True, is_whole=True)
     assert [change.name for change in choice.mine] == ["put-aside.py"]
     assert choice.withheld == dict.fromkeys(names, PUT_ASIDE)
+
+
+def test_compiled_python_is_committed_only_where_git_knows_it() -> None:
+    letters = {"__pycache__/a.pyc": "??", "b/__pycache__/c.pyc": ".M", "x__pycache__": "??"}
+    changes = {name: StatusEntry(name, name, kind) for name, kind in letters.items()}
+    choice = choose(changes, (), (), takes_all=True, is_whole=True)
+    assert [change.name for change in choice.mine] == ["b/__pycache__/c.pyc", "x__pycache__"]
+    assert choice.withheld == {"__pycache__/a.pyc": COMPILED}
 
 
 def test_only_calls_that_succeeded_claim_anything() -> None:

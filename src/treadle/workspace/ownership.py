@@ -7,8 +7,8 @@ The rules, in the order they are asked:
    process that did not see the whole round only believes in names.
 2. A file that was changed before the round stays the person's, whoever edits it, unless the agent
    had left it so: a commit of it failed, and nobody has touched it since.
-3. Some things are not for a commit that nobody asked for: repositories inside the repository, and
-   what the sandbox has put aside of a command.
+3. Some things are not for a commit that nobody asked for: repositories inside the repository, what
+   the sandbox has put aside of a command, and compiled Python that git does not know yet.
 4. Two files that cannot exist together (`a` and `a/b`) go together or not at all.
 """
 
@@ -29,6 +29,7 @@ PERHAPS_YOURS: Final = "may be yours (the round was interrupted)"
 SUBMODULE: Final = "(a submodule)"
 NESTED: Final = "(a repository of its own)"
 PUT_ASIDE: Final = "(put aside: look at it, and remove it)"
+COMPILED: Final = "(compiled: a line __pycache__/ in .gitignore keeps it out of sight)"
 IN_THE_WAY: Final = "(in the place of changes of yours)"
 
 
@@ -86,6 +87,9 @@ def _unfit(change: StatusEntry) -> str:
         return SUBMODULE
     if change.path.endswith("/"):
         return NESTED
+    # Every run of Python leaves these, and a young repository has no .gitignore yet.
+    if change.is_untracked and "__pycache__" in change.path.split("/")[:-1]:
+        return COMPILED
     # What git would have run from there is no work of the agent's.
     if any(part.endswith(ASIDE) for part in change.path.split("/")):
         return PUT_ASIDE
