@@ -57,7 +57,9 @@ def test_commands_of_the_command_line_run_and_the_chat_goes_on(
     talk.say("/export", "write the thread to")
     talk.type(ESC)
     talk.wait_for(is_at_rest)
-    assert len([*home.glob("treadle-*.md")]) == 2
+    (line,) = json.loads(told(environment, "list", "--json", cwd=repository))
+    names = {path.name for path in home.glob("treadle-*.md")}
+    assert names == {f"treadle-{line['id'][-8:]}.md", f"treadle-{line['id'][-8:]}-1.md"}
     assert list(repository.glob("treadle-*")) == []
     hook, outside = repository / ".git/hooks/pre-commit", repository.parent / "outside"
     hook.write_text(f"#!/bin/sh\necho ran > hooked\necho ran > {outside}\ntrue\n")

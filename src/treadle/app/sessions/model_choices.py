@@ -62,6 +62,8 @@ async def list_model_choices(
 ) -> Sequence[ModelChoice]:
     """The model that answers now, the short names, what each provider serves, then who lacks a key.
 
+    Short names of models whose provider lacks a key stand behind what is served.
+
     A provider is asked once a day, one on this machine each time, all at once and for `LIST_S_MAX`
     at most; of one that does not answer the list of an earlier day is shown. Never fails.
 
@@ -79,16 +81,21 @@ async def list_model_choices(
     if served.is_changed(known):
         await asyncio.to_thread(served.write)
     choices = [ModelChoice("model", current, is_current=True)] if current else []
+    problems = {one.provider: _describe_provider(one) for one in found if one.models is None}
+    out_of_reach = list[ModelChoice]()
     for alias in catalog.aliases:
-        name = catalog.resolve(alias).name
-        choices.append(ModelChoice("model", alias, name, is_current=name == current))
+        ref = catalog.resolve(alias)
+        choice = ModelChoice("model", alias, ref.name, is_current=ref.name == current)
+        problem = problems.get(ref.provider)
+        is_keyless = problem is not None and problem.kind == "key"
+        (out_of_reach if is_keyless else choices).append(choice)
     for one in found:
         for model in one.models or ():
             name = f"{one.provider}:{model}"
             if name != current:
                 choices.append(ModelChoice("model", name))
-    problems = (_describe_provider(one) for one in found if one.models is None)
-    return [*choices, *sorted(problems, key=lambda choice: choice.kind != "problem")]
+    last = sorted(problems.values(), key=lambda choice: choice.kind != "problem")
+    return [*choices, *out_of_reach, *last]
 
 
 def _describe_provider(one: ProviderReachability) -> ModelChoice:

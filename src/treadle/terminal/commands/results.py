@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Final
 from treadle.errors import UsageError
 from treadle.terminal.notices import styled_text
 from treadle.terminal.ports import DialogChoice, SlashCommand
+from treadle.thread.ids import SHORT_LENGTH
 
 if TYPE_CHECKING:
     from treadle.terminal.chat import Chat
-
-
-_ID_LENGTH: Final = 8
-"""Characters of a thread's id in the name of a file."""
 
 _SHARE_OPTIONS: Final = {
     "o": "--visibility organization",
@@ -122,7 +119,7 @@ async def _export(chat: Chat, rest: str) -> None:
 
 def _find_free_name(thread_id: str) -> str:
     """A file of the home folder that is not there yet, named after the thread."""
-    stem = f"~/treadle-{thread_id[:_ID_LENGTH]}"
+    stem = f"~/treadle-{thread_id[-SHORT_LENGTH:]}"
     names = (f"{stem}{f'-{number}' if number else ''}.md" for number in count())
     with suppress(RuntimeError):  # an account without a home, as in some containers
         return next(name for name in names if not os.path.lexists(Path(name).expanduser()))
