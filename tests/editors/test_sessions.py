@@ -201,6 +201,7 @@ async def test_an_answer_is_what_it_says_a_no_an_always_or_the_end_of_the_turn(
         assert (repository / "made").exists(), "yes"
         ended = [one for one in editor.of("tool_call_update") if one["toolCallId"] == "call_2"]
         assert [one["status"] for one in ended] == ["failed"]
+        assert "not allowed; it did not run" in str(ended[0]["content"])
         editor.answer = lambda question: None
         assert await process.say(session, "again") == "cancelled"
         assert await process.say(session, "do you hear me?") == "end_turn"

@@ -67,10 +67,11 @@ class LiveUpdates:
         return begun
 
     def end_question(self, call: ToolCall, *, is_allowed: bool) -> None:
-        """A person has answered; where the call runs for another agent, no output tells of it."""
+        """A person has answered, and no output tells what becomes of the call."""
         if self._told.pop(call.id, None) is not None:
             status: CallStatus = "completed" if is_allowed else "failed"
-            self._show(CallChanged(self.name_call(call.id), status))
+            told = "" if is_allowed else "not allowed; it did not run"
+            self._show(CallChanged(self.name_call(call.id), status, told))
 
     def close_open_calls(self) -> None:
         """The turn is over: what has not ended by now is told anew when it goes on."""

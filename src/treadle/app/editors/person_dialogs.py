@@ -12,7 +12,6 @@ from treadle.answers import Answer, Verdict
 from treadle.app.editors.live_updates import LiveUpdates
 from treadle.app.editors.person_questions import (
     FAILED,
-    NO,
     PLAN_OPTIONS,
     RUN_AGAIN,
     AnswerOption,
@@ -26,7 +25,7 @@ from treadle.app.editors.person_questions import (
 from treadle.app.editors.session_updates import CallBegun, CallChanged, SessionUpdate
 from treadle.app.editors.unsaved_files import EditorFiles
 from treadle.config.settings import ApprovalMode
-from treadle.core.approval import Question
+from treadle.core.approval import Approved, Question
 
 
 class EditorClient(Protocol):
@@ -77,9 +76,12 @@ class PersonDialogs:
     async def approve(self, question: Question) -> Verdict:
         """Whether a call may run."""
         answer = await self._ask_about(question, list_verdict_options(question))
-        if not self._is_own(question):
-            self._updates.end_question(question.call, is_allowed=answer != NO.id)
-        return make_verdict(question, answer)
+        verdict = make_verdict(question, answer)
+        is_allowed = isinstance(verdict.decision, Approved)
+        # No output tells of a call that does not run, nor of one of another agent.
+        if not is_allowed or not self._is_own(question):
+            self._updates.end_question(question.call, is_allowed=is_allowed)
+        return verdict
 
     async def ask_about_uncertain_call(self, question: Question) -> Answer:
         """What became of a call that was running when its process died."""
