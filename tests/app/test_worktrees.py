@@ -101,3 +101,33 @@ async def test_where_none_can_be_made_it_says_why(repo: Repo, tmp_path: Path) ->
     empty.git("commit", "--quiet", "--allow-empty", "-m", "begin")
     with pytest.raises(UsageError, match=r"no worktree can be made in .*empty\.worktrees"):
         await open_worktree(empty.path, "fix")
+
+
+async def test_a_worktree_is_not_entered_before_all_of_its_files_are_there(repo: Repo) -> None:
+    """Git has died of making it, or is at it still: a lock, and no index yet."""
+    place = (await open_worktree(repo.path, "cut")).folder
+    kept = repo.path / ".git/worktrees/cut"
+    (kept / "locked").write_text("initializing")
+    assert not (await open_worktree(repo.path, "cut")).is_new  # whole, and locked by somebody
+    (kept / "index").unlink()
+    (place / "src/a.py").unlink()
+    with pytest.raises(UsageError, match="is not whole") as caught:
+        await open_worktree(repo.path, "cut")
+    assert caught.value.hint is not None
+    command = caught.value.hint.partition(": git ")[2].replace("'", "")
+    repo.git(*command.split(" "))
+    assert (await open_worktree(repo.path, "cut")).is_new
+    (place / ".git").unlink()
+    with pytest.raises(UsageError, match="is not whole"):
+        await open_worktree(repo.path, "cut")
+
+
+async def test_a_worktree_of_a_submodule_lies_beside_it(repo: Repo, tmp_path: Path) -> None:
+    around = Repo(tmp_path / "around")
+    around.git("init", "--quiet")
+    around.git("submodule", "--quiet", "add", str(repo.path), "libs/shop")
+    beside = tmp_path / "around/libs/shop.worktrees"
+    made = await open_worktree(tmp_path / "around/libs/shop", "one")
+    assert made.folder == beside / "one"
+    assert (await open_worktree(made.folder, "two")).folder == beside / "two"
+    assert not (await open_worktree(beside / "two", "one")).is_new

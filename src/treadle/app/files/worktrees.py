@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.errors import UsageError
-from treadle.workspace.git import Absent, Repository
+from treadle.workspace.git import Absent, Layout, Repository
+from treadle.workspace.git_repository import find_repository
 from treadle.workspace.hooks import summarize_output
 
 CHECKOUT_S_MAX: Final = 600.0
@@ -39,8 +40,9 @@ class Worktree(Struct, frozen=True):
 async def open_worktree(folder: str | Path, name: str) -> Worktree:
     """The worktree of this name; made, with a branch of this name, if it is not there.
 
-    It lies beside the repository, in `REPOSITORY.worktrees/NAME`. A branch that is there already is
-    checked out in it; a new one begins at what is checked out in `folder`. No hook runs.
+    It lies beside the repository's main work tree, in `FOLDER.worktrees/NAME`. A branch that is
+    there already is checked out in it; a new one begins at what is checked out in `folder`. No hook
+    runs.
 
     Args:
         folder: a folder of the repository, or of one of its worktrees.
@@ -48,7 +50,8 @@ async def open_worktree(folder: str | Path, name: str) -> Worktree:
 
     Raises:
         UsageError: there is no repository, or no commit in it; the name is none; something else
-            lies in its place; or git refuses, as for a branch that is checked out elsewhere.
+            lies in its place, or a worktree that is not whole; or git refuses, as for a branch
+            that is checked out elsewhere.
     """
     if not _NAME.fullmatch(name) or ".." in name or name.endswith(".lock"):
         raise UsageError(
@@ -68,7 +71,7 @@ async def open_worktree(folder: str | Path, name: str) -> Worktree:
             hint="make one: git commit --allow-empty -m begin",
         )
     places = await _list_worktrees(repository)
-    main = places[0] if places else layout.root  # also from within a worktree
+    main = await _find_main(repository, layout, places)
     place = main.with_name(main.name + FOLDER_SUFFIX) / name
     is_new = not await asyncio.to_thread(_is_worktree, place, places)
     if is_new:
@@ -91,7 +94,38 @@ def _is_worktree(place: Path, places: Sequence[Path]) -> bool:
             f"{place} is there and is no worktree of this repository",
             hint="choose another name, or move it away",
         )
+    if not _is_whole(place):
+        raise UsageError(
+            f"the worktree {place} is not whole: another process is making it, or has died of it",
+            hint=f"if nobody is: git worktree remove --force --force '{place}'",
+        )
     return True
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether all files of a worktree are there; git locks it while it writes them.
+
+    It writes the index behind the last file, and whoever locks one later has an index in it.
+    """
+    found = find_repository(place)
+    if found is None or found.place != place:
+        return False
+    return (found.git_dir / "index").exists() or not (found.git_dir / "locked").exists()
+
+
+async def _find_main(repository: Repository, layout: Layout, places: Sequence[Path]) -> Path:
+    """The folder of the main work tree, also from within a worktree.
+
+    Of a submodule git lists the folder where its repository is kept, in the one around it: what is
+    made there is gone with the submodule.
+    """
+    if layout.git_dir == layout.common_dir:
+        return layout.root
+    config = str(layout.common_dir / "config")
+    ran = await repository.read("config", "--file", config, "--get", "core.worktree")
+    if ran.status == 0:
+        return (layout.common_dir / os.fsdecode(ran.out.removesuffix(b"\n"))).resolve()
+    return places[0] if places else layout.root
 
 
 async def _list_worktrees(repository: Repository) -> list[Path]:
