@@ -175,3 +175,15 @@ async def test_no_object_and_no_ref_has_its_name_before_it_is_durable(
     assert await states.save("before", None) is not None, states.problem
     assert len(named) == 4  # a blob, a tree, a commit, the ref
     assert early == []
+
+
+async def test_a_ref_may_be_written_by_those_who_share_the_repository(repo: Repo) -> None:
+    """The first to keep a state makes the folder of all: another one's would be refused there."""
+    repo.git("config", "core.sharedRepository", "group")
+    refs = repo.path / ".git/refs"
+    refs.chmod(0o2775)
+    states = FileStates(repo.path, "T-01890a5d-ac96-774b-bcce-b302099a8057")
+    assert await states.save("before", None) is not None, states.problem
+    path = repo.path / ".git" / states.ref
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o2775
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664

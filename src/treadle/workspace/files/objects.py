@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import re
+import stat
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -408,6 +409,9 @@ STALE_NS: Final = 60 * 10**9
 holds such a lock for milliseconds. Without this a power cut in between would end all saving."""
 
 
+_REF_MODE: Final = 0o666
+
+
 def _write_ref(common_dir: Path, ref: str, commit: str) -> bool:
     """Point a ref to a commit, durably, as git does; whether that could be done.
 
@@ -417,7 +421,10 @@ def _write_ref(common_dir: Path, ref: str, commit: str) -> bool:
     if (common_dir / "reftable").exists():
         return False
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        mode = stat.S_IMODE((common_dir / "refs").stat().st_mode)
+        with suppress(FileExistsError):
+            path.parent.mkdir()
+            path.parent.chmod(mode)  # who shares a repository by a group says so there
         file = lock.open("xb")
     except OSError:
         return False
@@ -425,6 +432,7 @@ def _write_ref(common_dir: Path, ref: str, commit: str) -> bool:
         with file:
             file.write(f"{commit}\n".encode())
             file.flush()
+            os.fchmod(file.fileno(), _REF_MODE & mode)
             os.fsync(file.fileno())
         lock.replace(path)
     except BaseException as error:
