@@ -120,7 +120,7 @@ def test_the_program_of_the_forge_opens_its_page(
     (tmp_path / "said.fails").touch()
     again = treadle("pr", thread, "--yes", PATH=path)
     assert "no page was opened: gh: no browser here" in again.stderr
-    assert "compare/main...edit-it-2?expand=1" in again.stdout
+    assert "compare/main...edit-it?expand=1" in again.stdout
 
 
 def test_a_worktree_is_proposed_from_its_own_branch_and_without_a_model_by_its_commits(

@@ -103,7 +103,8 @@ async def plan_pull_request(folder: str, *, title: str, base: str = "") -> PullR
         )
     is_new = branch in ("", base)
     if is_new:
-        branch = await _choose_branch(repository, remote, title or commits[-1].subject)
+        stem = title or commits[-1].subject
+        branch, is_new = await _choose_branch(repository, remote, stem, status.head)
     return PullRequestPlan(
         repository,
         remote,
@@ -126,7 +127,9 @@ def describe_uncommitted(plan: PullRequestPlan) -> str:
 async def _find_remote(repository: Repository, branch: str) -> tuple[str, str]:
     """The remote that a push of the branch means, and its address."""
     ran = await repository.read("remote")
-    names = ran.out.decode("utf-8", "replace").split()
+    names = ran.out.decode("utf-8", "replace").split("\n")[:-1]
+    # Settings can name one so that git takes it for an option.
+    names = [name for name in names if not name.startswith("-")]
     if not names:
         raise UsageError(
             "the repository has no remote to propose anything to",
@@ -148,22 +151,23 @@ async def _read_setting(repository: Repository, key: str) -> str:
 
 async def _find_base(repository: Repository, remote: str, wanted: str) -> str:
     """The branch of the remote that is proposed to, as far as the last fetch knows it."""
-    if wanted:
+    if wanted and wanted != "HEAD":
         candidates: Sequence[str] = (wanted,)
     else:
         head = await repository.read("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD")
         named = head.out.decode("utf-8", "replace").strip()
         candidates = (named.removeprefix(f"refs/remotes/{remote}/"), *_USUAL_BASES)
     for name in filter(None, candidates):
-        if await _has_ref(repository, f"refs/remotes/{remote}/{name}"):
+        if await _find_ref(repository, f"refs/remotes/{remote}/{name}"):
             return name
     what = f"branch {wanted} of {remote}" if wanted else f"main branch of {remote}"
     raise UsageError(f"no {what} is known here", hint=f"git fetch {remote}; --base NAME names it")
 
 
-async def _has_ref(repository: Repository, name: str) -> bool:
-    ran = await repository.read("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-    return ran.status == 0
+async def _find_ref(repository: Repository, name: str) -> str:
+    """What a ref of exactly this name leads to, and no expression about one; empty if none is."""
+    ran = await repository.read("show-ref", "--verify", "--hash", "--", name)
+    return ran.out.decode().strip() if ran.status == 0 else ""
 
 
 async def _list_commits(repository: Repository, span: str) -> tuple[ProposedCommit, ...]:
@@ -195,17 +199,24 @@ def _strip_trailers(body: str) -> str:
     return text if lines and all(_TRAILER.match(line) for line in lines) else body.strip()
 
 
-async def _choose_branch(repository: Repository, remote: str, title: str) -> str:
-    """A name that neither the repository nor the remote has, of the words of the title."""
+async def _choose_branch(
+    repository: Repository, remote: str, title: str, head: str
+) -> tuple[str, bool]:
+    """A name of the words of the title, and whether there is no such branch yet.
+
+    It is one that neither the repository nor the remote has, or has for this very commit: it was
+    proposed before, or somebody broke off.
+    """
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     stem = words[:BRANCH_LENGTH_MAX].strip("-") or "changes"
     name, number = stem, 1
-    while await _has_ref(repository, f"refs/heads/{name}") or await _has_ref(
-        repository, f"refs/remotes/{remote}/{name}"
-    ):
+    while True:
+        here = await _find_ref(repository, f"refs/heads/{name}")
+        there = await _find_ref(repository, f"refs/remotes/{remote}/{name}")
+        if {here, there} <= {"", head}:
+            return name, not here
         number += 1
         name = f"{stem}-{number}"
-    return name
 
 
 async def read_diff(plan: PullRequestPlan) -> str:

@@ -21,6 +21,7 @@ from treadle.core.task.machine import TaskMachine
 from treadle.errors import TreadleError, UsageError
 from treadle.runtime.defaults import make_user_redactor
 from treadle.runtime.side_requests import send_side_request
+from treadle.thread.safe_text import sanitize_text
 
 SYSTEM_PROMPT: Final = """\
 Write the title and the description of a pull request. You are told what people asked for, the
@@ -56,12 +57,12 @@ class PullRequestText(Struct, frozen=True):
 
 
 def parse_text(whole: str) -> PullRequestText:
-    """What a person or a model wrote, secrets replaced.
+    """What a person or a model wrote: secrets replaced, and what no program can be given as well.
 
     Raises:
         UsageError: there is no title in it.
     """
-    redacted = make_user_redactor().redact(whole).strip()
+    redacted = make_user_redactor().redact(sanitize_text(whole)).strip()
     fenced = _FENCE.match(redacted)
     title, _, body = (fenced[1] if fenced else redacted).strip().partition("\n")
     title = title.lstrip("# ").strip("*\"'` ")
@@ -126,13 +127,16 @@ async def write_text(
 
 
 def make_plain_text(plan: PullRequestPlan, title: str) -> PullRequestText:
-    """What the commits say of themselves."""
+    """What the commits say of themselves; the name of the branch, where that is no title."""
     if len(plan.commits) == 1:
         (only,) = plan.commits
-        return parse_text(f"{only.subject}\n\n{only.body}")
-    lines = "\n".join(f"- {one.subject}" for one in plan.commits)
-    first = title.strip().partition("\n")[0] or plan.commits[-1].subject
-    return parse_text(f"{first}\n\n{lines}")
+        first, body = only.subject, only.body
+    else:
+        body = "\n".join(f"- {one.subject}" for one in plan.commits)
+        first = title.strip().partition("\n")[0] or plan.commits[-1].subject
+    if not any(map(str.isalnum, first)):
+        first = plan.branch
+    return parse_text(f"{first}\n\n{body}")
 
 
 async def write_proposal(
