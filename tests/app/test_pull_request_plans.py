@@ -83,7 +83,9 @@ async def test_no_remote_is_an_option_of_git(repo: Repo, tmp_path: Path) -> None
 async def test_a_commit_that_says_nothing_is_proposed_by_the_name_of_its_branch(
     repo: Repo, subject: str
 ) -> None:
-    repo.git("commit", "--quiet", "--amend", "--allow-empty", "--allow-empty-message", "-m", subject)
+    repo.git(
+        "commit", "--quiet", "--amend", "--allow-empty", "--allow-empty-message", "-m", subject
+    )
     plan = await plan_pull_request(str(repo.path), title="")
     assert make_plain_text(plan, "").title == plan.branch == "changes"
 

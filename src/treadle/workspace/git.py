@@ -110,16 +110,17 @@ class Repository:
         helper_programs.exclude(self.folder)
         self._layout: tuple[GitRepository, Layout] | None = None
         self._remote: tuple[object, str | None] | None = None
-        self._latest: Status | None = None
+        self._latest: tuple[Status, object] | None = None
 
     def keep_status(self, status: Status) -> None:
         """Keep what git has just said, for who is asked next and would ask the same again."""
-        self._latest = status
+        self._latest = status, _version_of_index(self._layout)
 
     def take_status(self) -> Status | None:
-        """What was kept, once; `None` if git is to be asked."""
+        """What was kept, once; `None` if git is to be asked: also where the index is another."""
         kept, self._latest = self._latest, None
-        return kept
+        is_same = kept is not None and kept[1] == _version_of_index(self._layout)
+        return kept[0] if kept is not None and is_same else None
 
     async def observe(self) -> GitObserved | Absent:
         """How the repository stands, as it is recorded."""
@@ -404,6 +405,10 @@ def _inherited() -> dict[str, str]:
     given = helper_programs.environment()
     kept = {name: value for name, value in given.items() if name not in _NOT_INHERITED}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":"}
+
+
+def _version_of_index(found: tuple[GitRepository, Layout] | None) -> object:
+    return None if found is None else _version_of(found[1].git_dir / "index")
 
 
 def _version_of(path: Path) -> tuple[tuple[int, int], int, int] | None:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from treadle.errors import FileStateError
 from treadle.workspace.files.entries import LINK, NOT_KEPT, FileEntry, Indexed
-from treadle.workspace.files.git_index import DiskFile, GitIndex, list_untracked
+from treadle.workspace.files.git_index import DiskFile, GitIndex, index_version, list_untracked
 from treadle.workspace.files.large_folders import crowds_of
 from treadle.workspace.files.objects import Objects, clock_ns
 from treadle.workspace.git import Layout
@@ -118,12 +118,16 @@ class Camera:
         raise FileStateError("the files changed while they were looked at, again and again")
 
     async def _look(self, aside: Objects | None, status: Status | None) -> Capture | None:
-        """One attempt; `None` if files went away meanwhile."""
+        """One attempt; `None` if files went away meanwhile, or the index is another one."""
         layout = await self._objects.layout()
         at_ns = _now_ns(layout.git_dir)
+        index = layout.git_dir / "index"
+        version = index_version(index)
         indexed, found = await asyncio.gather(
             self._index.list_files(layout), list_untracked(self._objects, status)
         )
+        if index_version(index) != version:
+            return None  # what somebody adds or resets in between may stand in neither list
         # A folder among the untracked is a repository of its own.
         others = [path for path in found if not path.endswith(b"/")]
         nested = frozenset(path for path in found if path.endswith(b"/"))
@@ -137,7 +141,7 @@ class Camera:
         tracked = rest.keys() & indexed.keys()
         same = dict[bytes, FileEntry]()
         if tracked and not (self._read and self._are_few(layout, tracked, rest)):
-            same = await self._index.find_same(layout, rest)
+            same = await self._index.find_same(rest)
         entries.update(
             (path, FileEntry(files[path].mode, self._read[path][2]))
             for path in files.keys() - rest.keys()

@@ -61,7 +61,7 @@ class GitIndex:
 
     async def list_files(self, layout: Layout) -> Mapping[bytes, Indexed]:
         """The files of the workspace that the index has."""
-        version = _version(layout.git_dir / "index")
+        version = index_version(layout.git_dir / "index")
         if version is None or version != self._version:
             # The first time it is asked, too, what it knows of the files on disk.
             await (self._list_again() if self._files else self._list_with_stats())
@@ -79,14 +79,13 @@ class GitIndex:
         else:
             self._has_stats, self._files = True, found
 
-    async def find_same(
-        self, layout: Layout, files: Mapping[bytes, DiskFile]
-    ) -> dict[bytes, FileEntry]:
+    async def find_same(self, files: Mapping[bytes, DiskFile]) -> dict[bytes, FileEntry]:
         """Those of these files that have the bytes of their blob in the index, for sure.
 
         It may be another index than the one that was listed: somebody adds files meanwhile.
         """
-        written_ns = _written_ns(layout.git_dir / "index")
+        # Of the index that was listed: a later one may have been written after more changes.
+        written_ns = 0 if self._version is None else self._version[2]
         if not self._has_stats:
             await self._list_with_stats()
         converted = await self._objects.out(
@@ -143,17 +142,10 @@ def _find_clean(
     return clean
 
 
-def _version(path: Path) -> tuple[int, ...] | None:
-    """What is another when a file is written or replaced; `None` if it is not there."""
+def index_version(path: Path) -> tuple[int, ...] | None:
+    """What is another when an index is written or replaced; `None` if it is not there."""
     try:
         found = path.stat()
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def _written_ns(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
