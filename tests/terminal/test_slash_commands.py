@@ -89,6 +89,24 @@ def test_undo_leaves_alone_what_the_person_has_changed_too(start: Start, reposit
     talk.say("second", "The second answer.")
 
 
+def test_redo_can_be_tried_again_when_the_file_of_the_person_is_out_of_the_way(
+    start: Start, repository: Path
+) -> None:
+    file = repository / "calc.py"
+    before = file.read_text()
+    talk = start("--approval-mode", "auto", "--no-commit")
+    talk.say("edit", "It adds now.")
+    talk.wait_for(is_at_rest)
+    after = file.read_text()
+    talk.say("/undo", "/redo brings it back")
+    file.write_text(before + "# mine\n")
+    talk.say("/redo", "/rewind can take back the conversation alone")
+    assert file.read_text() == before + "# mine\n"
+    file.write_text(before)
+    talk.say("/redo", "there again: edit")
+    assert file.read_text() == after
+
+
 def test_init_says_a_good_prompt_to_the_agent_unless_there_is_one(
     start: Start, repository: Path, environment: dict[str, str]
 ) -> None:

@@ -51,14 +51,19 @@ async def _redo(chat: Chat, undone: list[UndoneTurn], _: str) -> None:
     if not undone or undone[-1].result.thread != chat.sessions.thread_id:
         chat.notify("there is nothing that /undo has taken back here", "warn")
         return
-    last = undone.pop()
+    last = undone[-1]
     done = await _work_on_files(chat, lambda store: redo_turn(store, last, notify=chat.notify))
     if done is not None:
+        undone.pop()
         _tell(chat, f"there again: {to_row_text(last.prompt)}", done)
 
 
 async def _work_on_files(chat: Chat, work: Callable[[Store], Awaitable[T]]) -> T | None:
-    """Let go of the thread, do it, and open the thread again; `None` if it was refused."""
+    """Let go of the thread, do it, and open the thread again; `None` if it was refused.
+
+    Raises:
+        TreadleError: the disk or the store refused; the thread is open again.
+    """
     from treadle.app.stores import open_store
 
     had_session = chat.sessions.session is not None
@@ -69,8 +74,9 @@ async def _work_on_files(chat: Chat, work: Callable[[Store], Awaitable[T]]) -> T
     except UsageError as error:
         chat.notify(error.message, "bad")
         chat.notify("/rewind can take back the conversation alone")
-    if had_session:
-        await chat.open()
+    finally:
+        if had_session:
+            await chat.open()
     return done
 
 
