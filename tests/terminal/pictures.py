@@ -1,7 +1,8 @@
 """Takes the pictures of docs/pictures from real sessions. `make pictures` runs it.
 
-Each is what a terminal of 80 columns shows at one moment, as an SVG of text. Times and ids in them
-differ from run to run, so no test holds the files to the program.
+Each is what a terminal shows at one moment, as an SVG of text: in three widths, on dark ground and
+on light. Times and ids in them differ from run to run, so no test holds the files to the
+program. Names of scenes behind it take only those.
 """
 
 from __future__ import annotations
@@ -11,51 +12,27 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from html import escape
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from typing import Final, TypeAlias
-
-import pyte
-from wcwidth import wcwidth
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS)]
 
 from models.speakers import SPEAK  # noqa: E402 - it is run as a script
 from sync.wire_server import Asked, WireServer, reply  # noqa: E402
-from terminal.harness import ENTER, TAB, Screen  # noqa: E402
-from treadle.terminal.early_prompt import PLACEHOLDER  # noqa: E402
+from terminal.harness import ENTER, TAB, Screen, ctrl, is_empty_input  # noqa: E402
+from terminal.screen_picture import COLOURS, draw  # noqa: E402
 
 FOLDER: Final = TESTS.parent / "docs" / "pictures"
+PAGE: Final = FOLDER.parent / "screens.md"
+SHOWN_WIDTH: Final = 80
+SIZES: Final = tuple(product((60, SHOWN_WIDTH, 120), COLOURS))
 
-COLUMN: Final = 8.4
-ROW: Final = 18
-MARGIN: Final = 14
-
-COLOURS: Final = {
-    "default": "#d5dae3",
-    "black": "#3b4252",
-    "red": "#e67c85",
-    "green": "#9fca7f",
-    "brown": "#e5c07b",
-    "blue": "#7aa2f7",
-    "magenta": "#c792ea",
-    "cyan": "#6fc3d0",
-    "white": "#d5dae3",
-    "brightblack": "#7d8799",
-    "brightred": "#f2939b",
-    "brightgreen": "#b5dd96",
-    "brightbrown": "#f0d399",
-    "brightblue": "#9bb9fa",
-    "brightmagenta": "#d7aef3",
-    "brightcyan": "#92d8e2",
-    "brightwhite": "#ffffff",
-}
-"""As pyte names them."""
-
-GROUND: Final = "#1b1e25"
+Act: TypeAlias = Callable[[Screen], None]
+"""What a person does before the picture is taken."""
 
 Reply: TypeAlias = tuple[str, tuple[tuple[str, str, dict[str, object]], ...]]
 """What the model says: a text, and calls with their ids, names and arguments."""
@@ -92,6 +69,18 @@ PUBLISH: Final[tuple[Reply, ...]] = (
     ),
 )
 MEASURE: Final[tuple[Reply, ...]] = (run("python3 measure.py", "I measure it."),)
+STEPS: Final = [
+    {"step": "run the tests", "status": "pending"},
+    {"step": "mend the sign in add", "status": "pending"},
+    {"step": "run the tests again", "status": "pending"},
+]
+PLAN: Final[tuple[Reply, ...]] = (
+    ("", (("c", "plan", {"steps": STEPS}),)),
+    ("`add` subtracts: the sign is wrong. One line is to be changed.", ()),
+)
+
+
+SERVED: Final = ("claude-haiku-4-5", "claude-opus-4-8", "claude-sonnet-5-5")
 
 
 def model(replies: Sequence[Reply]) -> WireServer:
@@ -99,6 +88,8 @@ def model(replies: Sequence[Reply]) -> WireServer:
     left = iter(replies)
 
     def answer(asked: Asked) -> bytes:
+        if asked.method == "GET":
+            return reply(200, {"data": [{"type": "model", "id": one} for one in SERVED]})
         is_commit = "commit message" in str(json.loads(asked.plain).get("system", ""))
         text, calls = ("fix: add instead of subtracting", ()) if is_commit else next(left)
         return reply(200, SPEAK["anthropic-messages"](text, calls), "text/event-stream")
@@ -129,18 +120,37 @@ signal.pause()
 }
 
 
+def waits_for_words(screen: Screen) -> bool:
+    """Whether the input is there, with nothing in it; the hint in it is for wide screens."""
+    return any(map(is_empty_input, screen.lines))
+
+
+def welcomes(screen: Screen) -> None:
+    """The first thing that is seen."""
+    screen.wait_for(waits_for_words)
+
+
+def chooses(screen: Screen) -> None:
+    """There is no key: who is to answer?"""
+    screen.wait_for_shown("▸ ")
+
+
 def fixes(screen: Screen) -> None:
     """A bug is found, mended and tested."""
     screen.type("fix the failing test" + ENTER)
     screen.wait_for("assert add(2, 3) == 5")
     screen.wait_for("tip: ")
-    screen.wait_for_shown(f"> {PLACEHOLDER}")
+    screen.wait_for(waits_for_words)
 
 
-def asks(screen: Screen) -> None:
-    """A command that does harm is asked about."""
-    screen.type("publish it" + ENTER)
-    screen.wait_for_shown("▸ ")
+def asks(prompt: str) -> Act:
+    """Something is asked about."""
+
+    def act(screen: Screen) -> None:
+        screen.type(prompt + ENTER)
+        screen.wait_for_shown("▸ ")
+
+    return act
 
 
 def queues(screen: Screen) -> None:
@@ -155,96 +165,65 @@ def queues(screen: Screen) -> None:
     screen.wait_for_shown("tell me what you")
 
 
-PICTURES: Final[dict[str, tuple[Callable[[Screen], None], str, tuple[Reply, ...]]]] = {
-    "session": (fixes, "auto", FIX),
-    "approval": (asks, "ask", PUBLISH),
-    "queue": (queues, "auto", MEASURE),
-}
-"""Each with its approval mode, and what the model says."""
+def opens(command: str) -> Act:
+    """Behind a turn, a command of the chat that shows a list to choose from."""
+
+    def act(screen: Screen) -> None:
+        fixes(screen)
+        screen.type(command + ENTER)
+        screen.wait_for_shown("▸ ")
+
+    return act
 
 
-def svg(screen: Screen) -> str:
-    """The screen as a picture, without the empty lines above and below."""
-    filled = [number for number, line in enumerate(screen.lines) if line]
-    first, last = filled[0], filled[-1]
-    width = round(screen.columns * COLUMN + 2 * MARGIN)
-    height = (last - first + 1) * ROW + 2 * MARGIN
-    rows = [
-        piece
-        for number in range(first, last + 1)
-        for piece in _row(screen, number, MARGIN + (number - first) * ROW)
-    ]
-    y, x = screen.cursor
-    cursor = _box(x, MARGIN + (y - first) * ROW, 1, COLOURS["default"], opacity=0.6)
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-            f' viewBox="0 0 {width} {height}">',
-            f'<rect width="{width}" height="{height}" rx="8" fill="{GROUND}"/>',
-            '<g font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"'
-            ' font-size="14">',
-            *rows,
-            *([cursor] if screen.is_cursor_visible else []),
-            "</g>",
-            "</svg>",
-            "",
-        ]
-    )
+def looks_through(screen: Screen) -> None:
+    """All that happened, with a call opened."""
+    fixes(screen)
+    screen.type(ctrl("o"))
+    screen.wait_for_shown("▾ ")
 
 
-def _row(screen: Screen, number: int, top: int) -> Iterator[str]:
-    """Words of the same look, each as wide as its columns whatever the font.
-
-    No piece begins or ends with a blank, or has two in a row: browsers keep none of these, or not
-    all of them, whatever an element around says.
-    """
-    cells = [(column, screen.style_at(number, column)) for column in range(screen.columns)]
-    for look, group in groupby(cells, key=lambda cell: _look(cell[1])):
-        pieces = list(group)
-        colour, ground, weight = look
-        column, length = pieces[0][0], len(pieces)
-        if ground != GROUND:
-            yield _box(column, top, length, ground)
-        for first, words in _split_words([char.data for _, char in pieces]):
-            size = sum(map(wcwidth, words))
-            yield (
-                f'<text x="{MARGIN + (column + first) * COLUMN:g}" y="{top + 13}" fill="{colour}"'
-                f'{weight} textLength="{size * COLUMN:g}">{escape(words)}</text>'
-            )
+def reads(screen: Screen) -> None:
+    """What the keys and commands are."""
+    screen.type("/help" + ENTER)
+    screen.wait_for_shown("▸ ")
 
 
-def _split_words(cells: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """What stands between two blanks or more, with its first cell; a wide letter has two cells."""
-    text, at = "", 0
-    for number, cell in enumerate([*cells, " ", " "]):
-        if cell == " " and text.endswith(" "):
-            if text.strip():
-                yield at, text.strip()
-            text = ""
-        elif text or cell.strip():
-            at = at if text else number
-            text += cell
+class Scene(NamedTuple):
+    """What is seen, what a person does, in which approval mode, and what the model says."""
+
+    title: str
+    act: Act
+    mode: str = "auto"
+    replies: tuple[Reply, ...] = ()
+    has_key: bool = True
 
 
-def _look(char: pyte.screens.Char) -> tuple[str, str, str]:
-    colour = COLOURS.get(char.fg, f"#{char.fg}")
-    ground = GROUND if char.bg == "default" else COLOURS.get(char.bg, f"#{char.bg}")
-    if char.reverse:
-        colour, ground = ground, colour
-    return colour, ground, ' font-weight="bold"' if char.bold else ""
+SCENES: Final[Mapping[str, Scene]] = MappingProxyType(
+    {
+        "welcome": Scene("The first screen", welcomes),
+        "providers": Scene("Without a key", chooses, has_key=False),
+        "session": Scene("A turn", fixes, "auto", FIX),
+        "approval": Scene("A question about a command", asks("publish it"), "ask", PUBLISH),
+        "change": Scene(
+            "A question about a change of a file", asks("fix the failing test"), "ask", FIX[1:]
+        ),
+        "plan": Scene(
+            "A plan, before anything is changed", asks("why does the test fail?"), "plan", PLAN
+        ),
+        "queue": Scene("Messages that wait while a command runs", queues, "auto", MEASURE),
+        "threads": Scene("Threads to go on with", opens("/resume"), "auto", FIX),
+        "models": Scene("Models", opens("/model"), "auto", FIX),
+        "transcript": Scene("All of a thread, calls folded", looks_through, "auto", FIX),
+        "rewind": Scene("Going back", opens("/rewind"), "auto", FIX),
+        "help": Scene("Help", reads),
+    }
+)
 
 
-def _box(column: int, top: int, length: int, colour: str, opacity: float = 1.0) -> str:
-    return (
-        f'<rect x="{MARGIN + column * COLUMN:g}" y="{top}" width="{length * COLUMN:g}"'
-        f' height="{ROW}" fill="{colour}" opacity="{opacity:g}"/>'
-    )
-
-
-def take(name: str) -> str:
+def take(scene: Scene, columns: int, ground: str) -> str:
     """One picture, from a session in a fresh repository of a fresh user."""
-    act, mode, replies = PICTURES[name]
-    with tempfile.TemporaryDirectory(prefix="treadle-") as folder, model(replies) as server:
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder, model(scene.replies) as server:
         root = Path(folder)
         repository = root / "calculator"
         repository.mkdir()
@@ -258,20 +237,54 @@ def take(name: str) -> str:
             "GIT_CONFIG_GLOBAL": str(root / "gitconfig"),
             "LC_ALL": "C.UTF-8",
             "TERM": "xterm-256color",
-            "ANTHROPIC_API_KEY": "sk-ant-of-nobody",
-            "ANTHROPIC_BASE_URL": server.url,
+            "COLORFGBG": "0;15" if ground == "light" else "15;0",
         }
+        if scene.has_key:
+            environment["ANTHROPIC_API_KEY"] = "sk-ant-of-nobody"
+            environment["ANTHROPIC_BASE_URL"] = server.url
         (root / "user").mkdir()
         for arguments in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "feat: add"]):
             subprocess.run(["git", *arguments], cwd=repository, env=environment, check=True)
-        command = [sys.executable, "-m", "treadle", "--approval-mode", mode]
-        with Screen(command, cwd=repository, env=environment, rows=34) as screen:
-            screen.wait_for("a new thread in")
-            act(screen)
-            return svg(screen)
+        command = [sys.executable, "-m", "treadle", "--approval-mode", scene.mode]
+        size = {"columns": columns, "rows": 34}
+        with Screen(command, cwd=repository, env=environment, **size) as screen:
+            if scene.has_key:
+                screen.wait_for("a new thread in")
+            scene.act(screen)
+            return draw(screen, ground)
+
+
+def make_page() -> str:
+    """docs/screens.md: each picture as the reader's browser wants it, light or dark."""
+    parts = [
+        "# Screens\n\nWhat the chat shows, from real sessions with a scripted model. "
+        "`make pictures` takes them.\n"
+    ]
+    for name, scene in SCENES.items():
+        files = {(width, one): f"pictures/{name}-{width}-{one}.svg" for width, one in SIZES}
+        light, dark = files[SHOWN_WIDTH, "light"], files[SHOWN_WIDTH, "dark"]
+        others = ", ".join(
+            f"[{width} columns, {one}]({file})"
+            for (width, one), file in files.items()
+            if width != SHOWN_WIDTH
+        )
+        parts.append(
+            f"\n## {scene.title}\n\n<picture>\n"
+            f'<source media="(prefers-color-scheme: light)" srcset="{light}">\n'
+            f'<img alt="{scene.title}" src="{dark}">\n</picture>\n\n'
+            f"Also: {others}.\n"
+        )
+    return "".join(parts)
+
+
+def main(names: Sequence[str]) -> None:
+    """Take those that are named, or all; write the page."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, (columns, ground) in product(names or SCENES, SIZES):
+        path = FOLDER / f"{name}-{columns}-{ground}.svg"
+        path.write_text(take(SCENES[name], columns, ground), encoding="utf-8")
+    PAGE.write_text(make_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for wanted in PICTURES:
-        (FOLDER / f"{wanted}.svg").write_text(take(wanted), encoding="utf-8")
+    main(sys.argv[1:])

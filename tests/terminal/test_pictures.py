@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from html import unescape
-from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-import pytest
 from wcwidth import wcswidth
 
 from terminal.harness import Screen
-from terminal.pictures import COLUMN, FOLDER, MARGIN, ROW, svg
+from terminal.pictures import FOLDER, PAGE, SCENES, SIZES, make_page
+from terminal.screen_picture import COLUMN, MARGIN, ROW, draw
 
 TEXT: Final = "{http://www.w3.org/2000/svg}text"
 PICTURES: Final = sorted(FOLDER.glob("*.svg"))
@@ -37,20 +36,23 @@ def find_faults(picture: str) -> list[str]:
     return faults
 
 
-def test_there_are_pictures() -> None:
-    assert len(PICTURES) >= 3
+def test_each_screen_is_there_in_each_width_and_ground_and_the_page_shows_it() -> None:
+    wanted = {f"{name}-{width}-{ground}" for name in SCENES for width, ground in SIZES}
+    assert {path.stem for path in PICTURES} == wanted
+    assert len(SCENES) >= 12
+    assert PAGE.read_text(encoding="utf-8") == make_page()
 
 
-@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
-def test_no_picture_hangs_on_how_a_browser_treats_blanks(path: Path) -> None:
-    assert find_faults(path.read_text(encoding="utf-8")) == []
+def test_no_picture_hangs_on_how_a_browser_treats_blanks() -> None:
+    faults = {path.stem: find_faults(path.read_text(encoding="utf-8")) for path in PICTURES}
+    assert {name: found for name, found in faults.items() if found} == {}
 
 
 def test_each_word_of_a_screen_stands_in_its_column() -> None:
     shown = r"printf '  a  b c\033[1m   bold \033[0m織機  <&>\033[7m x \033[0m\n'; cat"
     with Screen(["sh", "-c", shown], columns=40, rows=3) as screen:
         screen.wait_for("<&>")
-        picture = svg(screen)
+        picture = draw(screen)
     assert find_faults(picture) == []
     found = re.findall(r'<text x="([\d.]+)" y="(\d+)"[^>]*>([^<]*)<', picture)
     told = [(round((float(x) - MARGIN) / COLUMN), unescape(words)) for x, _, words in found]
