@@ -13,12 +13,12 @@ from cli.test_signals import Script
 
 LONG = f"""
 [[replies]]
-calls = [{{ tool = "write_file", arguments = {{ path = "a", more = "{"x" * 5000}" }} }}]
+calls = [{{ tool = "write_file", arguments = {{ path = "a", content = "{"x" * 5000}" }} }}]
 
 [[replies]]
 text = "Done."
 """
-"""A call that does not fit its tool, which so cannot say what kinds it has."""
+"""A call that no question shows whole."""
 
 
 @pytest.mark.parametrize("what", BEGIN)
@@ -39,19 +39,14 @@ def test_always_is_refused_for_a_call_that_is_not_shown_whole(
 
 
 @pytest.mark.parametrize("what", BEGIN)
-def test_a_call_that_does_not_fit_its_tool_is_no_measure_for_others(
+def test_a_call_that_does_not_fit_its_tool_is_never_asked_about(
     treadle: Run, script: Script, what: str
 ) -> None:
-    short = script(LONG.replace("x" * 5000, "x"))
-    assert treadle(BEGIN[what], "go", "-m", short, *ASK, "--no-commit").returncode == 4
+    odd = script(LONG.replace("content", "more"))
+    done = treadle(BEGIN[what], "go", "-m", odd, *ASK, "--no-commit")
+    assert (done.returncode, done.stdout) == (0, "Done.\n")
     thread = only_thread(treadle)["id"]
-    shown = treadle("approve", thread).stdout
-    assert "it does not fit its tool" in shown
-    assert "all of what is asked about" not in shown
-    done = treadle("approve", thread, "--yes", "--always")
-    assert done.returncode == 2
-    assert "can only be allowed by itself" in done.stderr
-    assert treadle("approve", thread, "--grants").stdout == ""
+    assert "accepted: path, content" in treadle("show", thread).stdout
 
 
 ROUND = """

@@ -59,7 +59,7 @@ def _no_taken_for_yes() -> Patch:
 def _start_without_its_record(tool: str) -> Patch:
     def hasty(self: CallScheduler, call: ToolCall, status: Status, scope: Scope) -> None:
         if call.tool_name == tool:
-            self._started.append((call, status))
+            self._started.append((call, status, False))
         else:
             _record_start(self, call, status, scope)
 
