@@ -75,7 +75,7 @@ def test_a_row_is_found_and_picked(toy: StartToy, kind: tuple[str, ...]) -> None
     # What was typed stands before the list is drawn anew: until then the heading has scrolled away.
     screen.wait_for(
         lambda s: (
-            "Which" in s.text and "row 77" in s.lines[s.line_with("Which") :][1 if kind else 2]
+            "Which" in s.shown and "row 77" in s.lines[s.line_with("Which") :][1 if kind else 2]
         )
     )
     screen.type("1\r" if kind else "\r")
