@@ -88,7 +88,8 @@ def start(repository: Path, environment: dict[str, str], model: str) -> Iterator
             given = arguments if named else ("-m", model, *arguments)
             talk = Talk(repository, environment, given, columns, rows, constants)
             ending.enter_context(talk)
-            talk.wait_for(">")  # what is typed before belongs to the shell
+            # What is typed before belongs to the shell; a question may stand where the input was.
+            talk.wait_for(lambda screen: ">" in screen.text or screen.is_asking)
             return talk
 
         yield begin
