@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,7 @@ def test_the_program_of_the_forge_opens_its_page(
     done = treadle("pr", thread, "--yes", PATH=path, DEPLOY_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     assert "gh has opened its page" in done.stderr
+    assert re.search(r"written by scripted:.*: about [\d,]+ tokens in, \d+ out", done.stderr)
     words = said.read_text().splitlines()
     assert words[:6] == [
         *("pr", "create", "--web", "--head=edit-it", "--base=main"),
@@ -121,6 +123,14 @@ def test_the_program_of_the_forge_opens_its_page(
     again = treadle("pr", thread, "--yes", PATH=path)
     assert "no page was opened: gh: no browser here" in again.stderr
     assert "compare/main...edit-it?expand=1" in again.stdout
+
+
+def test_that_a_model_wrote_no_title_is_told(treadle: Run, thread: str, script: Script) -> None:
+    silent = script('[[replies]]\ntext = "---"\n')
+    done = treadle("pr", thread, "--yes", "-m", silent)
+    assert done.returncode == 0, done.stderr
+    assert "the model wrote no description: this one is made of the commits" in done.stderr
+    assert not done.stdout.startswith("---")
 
 
 def test_a_worktree_is_proposed_from_its_own_branch_and_without_a_model_by_its_commits(

@@ -19,6 +19,7 @@ from treadle.app.sessions.setup import Setup
 from treadle.app.threads.thread_search import find_turns
 from treadle.core.task.machine import TaskMachine
 from treadle.errors import TreadleError, UsageError
+from treadle.models.prices.usage_text import describe_usage
 from treadle.runtime.defaults import make_user_redactor
 from treadle.runtime.side_requests import send_side_request
 from treadle.thread.safe_text import sanitize_text
@@ -71,12 +72,13 @@ def parse_text(whole: str) -> PullRequestText:
     return PullRequestText(title[:TITLE_LENGTH_MAX], body.strip()[:BODY_LENGTH_MAX].rstrip())
 
 
-def make_composer(setup: Setup, model: str | None) -> Compose:
+def make_composer(setup: Setup, model: str | None, notify: Notify) -> Compose:
     """A model as an author.
 
     Args:
         setup: who opens it.
         model: its name; by default that of the settings.
+        notify: told what it used, as no thread counts it: it may be open elsewhere.
 
     Raises:
         NotConfiguredError: there is none, or it has no key.
@@ -86,7 +88,7 @@ def make_composer(setup: Setup, model: str | None) -> Compose:
     provider = setup.models.open(name)
 
     async def compose(told: str) -> str:
-        said, _ = await send_side_request(
+        said, used = await send_side_request(
             provider,
             name,
             SYSTEM_PROMPT,
@@ -94,13 +96,19 @@ def make_composer(setup: Setup, model: str | None) -> Compose:
             tokens_max=TOKENS_MAX,
             silence_s_max=SILENCE_S_MAX,
         )
+        if used is not None:
+            notify(f"written by {name}: {describe_usage(used)}")
         return said
 
     return compose
 
 
 async def write_text(
-    plan: PullRequestPlan, prompts: Sequence[str], title: str, compose: Compose | None
+    plan: PullRequestPlan,
+    prompts: Sequence[str],
+    title: str,
+    compose: Compose | None,
+    notify: Notify = ignore_notice,
 ) -> PullRequestText:
     """Title and description of what was planned. Where no model helps they are plain.
 
@@ -109,6 +117,7 @@ async def write_text(
         prompts: what people said in the thread.
         title: of the thread; may be empty.
         compose: the model; `None` for a plain text.
+        notify: told if the model wrote nothing of use.
     """
     plain = make_plain_text(plan, title)
     if compose is None:
@@ -123,6 +132,7 @@ async def write_text(
     try:
         return parse_text(await compose(redact(told)))
     except TreadleError:  # it did not answer, or with nothing that has a title
+        notify("the model wrote no description: this one is made of the commits")
         return plain
 
 
@@ -173,8 +183,8 @@ async def write_proposal(
         model = model or recorded
     plan = await plan_pull_request(setup.workspace(), title=title, base=base)
     try:
-        compose = make_composer(setup, model or None)
+        compose = make_composer(setup, model or None, notify)
     except TreadleError as error:
         notify(f"the description is made of the commits: {error.message}")
         compose = None
-    return plan, await write_text(plan, prompts, title, compose)
+    return plan, await write_text(plan, prompts, title, compose, notify)
