@@ -99,7 +99,7 @@ class _Terminal:
         return took
 
 
-_BARE: Final = "import time; print('> ', flush=True); time.sleep(60)"
+_BARE: Final = "input('> ')"
 
 
 def _bare_processor_ms(root: Path, env: Mapping[str, str]) -> float:
