@@ -66,6 +66,22 @@ async def test_what_is_typed_while_a_call_waits_for_a_yes_keeps_it_from_writing(
         assert file.read_text() == DISK
 
 
+async def test_a_person_is_not_asked_about_a_change_of_what_is_not_there(
+    repository: Path, environment: dict[str, str]
+) -> None:
+    editor = Editor({str(repository / "calc.py"): DISK})
+    absent = {"path": "calc.py", "edits": [{"old_str": "a * b", "new_str": "0"}]}
+    answers = says("", LOOK), says("", ("call_3", "edit_file", absent)), says("done")
+    async with (
+        Loopback(*answers) as server,
+        editing(editor, repository, {**environment, **provider(server)}) as process,
+    ):
+        session = await process.begin(repository)
+        assert await process.say(session, "fix it") == "end_turn"
+        assert editor.asked == []
+        assert "a * b" in results(server)
+
+
 async def test_in_plan_mode_nothing_is_saved_and_an_editor_without_files_is_not_asked(
     repository: Path, environment: dict[str, str]
 ) -> None:

@@ -38,6 +38,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.runtime.ports import Provider, Tools
+from treadle.runtime.refused_calls import CheckedTools
 from treadle.tools.background import BackgroundCommands
 from treadle.tools.read_file import read_file
 from treadle.tools.registry import Registry
@@ -144,6 +145,14 @@ class EditorTools:
     def scope_of(self, call: ToolCall) -> Scope | None:
         """See `Tools`."""
         return self._tools.scope_of(call)
+
+    def refusal_of(
+        self, call: ToolCall, sightings: Sightings | None = None, *, explains: bool = False
+    ) -> ToolExecutionOutcome.Error | None:
+        """See `CheckedTools`. What was unsaved is on the disk by the time a call is looked at."""
+        if not isinstance(self._tools, CheckedTools):
+            return None
+        return self._tools.refusal_of(call, sightings, explains=explains)
 
     async def execute(
         self,
