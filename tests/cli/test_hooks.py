@@ -14,7 +14,7 @@ import pytest
 
 from cli.conftest import Run
 from treadle.app.sessions.hooks import Hooks
-from treadle.app.sessions.tool_hooks import HookedTools
+from treadle.app.sessions.tool_hooks import add_hooks
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, ToolErrorKind, ToolExecutionOutcome
@@ -47,7 +47,7 @@ class Desk:
                 file.write(text)
             return "added"
 
-        self.tools = HookedTools(Registry([append]), self.hooks)
+        self.tools = add_hooks(Registry([append]), self.hooks)
 
     def run(self) -> ToolExecutionOutcome.Success | ToolExecutionOutcome.Error:
         return asyncio.run(self.tools.execute(CALL, key="k", progress=lambda progress: None))

@@ -11,7 +11,7 @@ import pytest
 
 from runtime.fifo import read_fifo
 from treadle.app.sessions.hooks import Hooks
-from treadle.app.sessions.tool_hooks import HookedTools
+from treadle.app.sessions.tool_hooks import add_hooks
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
@@ -42,7 +42,7 @@ class Box:
             self.effect.write_text("x")
             return "written"
 
-        self.tools = HookedTools(Registry([write]), self.hooks)
+        self.tools = add_hooks(Registry([write]), self.hooks)
 
     async def run(self) -> ToolExecutionOutcome.Success | ToolExecutionOutcome.Error:
         return await self.tools.execute(CALL, key="k", progress=lambda progress: None)

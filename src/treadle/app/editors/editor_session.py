@@ -28,7 +28,7 @@ from treadle.app.editors.session_updates import (
     ModelChosen,
     TitleChosen,
 )
-from treadle.app.editors.unsaved_files import EditorProvider, EditorTools, UnsavedFiles
+from treadle.app.editors.unsaved_files import EditorProvider, UnsavedFiles, add_unsaved_files
 from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.sessions.open_threads import Session
 from treadle.app.sessions.plan_approval import GO_AHEAD, find_waiting_plan
@@ -278,7 +278,7 @@ def _make_host(
     unsaved = UnsavedFiles(folder, client.files)
     return replace(
         host,
-        wrap_tools=lambda tools: EditorTools(tools, unsaved),
+        wrap_tools=lambda tools: add_unsaved_files(tools, unsaved),
         wrap_provider=lambda provider: EditorProvider(provider, unsaved, may_write),
     )
 

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Protocol
@@ -20,9 +21,9 @@ from typing import Final, Protocol
 from msgspec import json
 from msgspec.structs import replace
 
+from treadle.app.sessions.tool_wrapper import ToolWrapper
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.app.threads.call_changes import make_file_reader
-from treadle.core.approval import Scope
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import ToolCall
@@ -30,16 +31,12 @@ from treadle.core.sightings import Sightings
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import (
     Outcome,
-    RiskLevel,
-    ToolDefinition,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
-    ToolProgress,
 )
 from treadle.runtime.ports import Provider, Tools
-from treadle.runtime.refused_calls import CheckedTools
-from treadle.tools.background import BackgroundCommands
+from treadle.runtime.subagents import CallWork
 from treadle.tools.read_file import read_file
 from treadle.tools.registry import Registry
 
@@ -122,82 +119,50 @@ class UnsavedFiles:
             return None
 
 
-class EditorTools:
-    """The runtime's `Tools` port: those of another, with an editor's files around their calls.
+def add_unsaved_files(tools: Tools, unsaved: UnsavedFiles) -> Tools:
+    """The tools, with an editor's files around their calls."""
+    return ToolWrapper(tools, partial(_run_call, unsaved))
 
-    Args:
-        tools: who runs calls.
-        unsaved: what the editor has.
-    """
 
-    def __init__(self, tools: Tools, unsaved: UnsavedFiles) -> None:
-        self._tools = tools
-        self._unsaved = unsaved
+async def _run_call(
+    unsaved: UnsavedFiles, call: ToolCall, work: CallWork, sightings: Sightings | None
+) -> Outcome:
+    """Run one call. What the person has typed since it was asked for keeps it from writing."""
+    written = list_written_paths(call)
+    for path in written:
+        if await unsaved.find_unsaved(path) is not None:
+            error = ToolError(ToolErrorKind.REJECTED, NOT_WRITTEN.format(path))
+            return ToolExecutionOutcome.Error(call.id, error)
+    outcome = await work()
+    if not isinstance(outcome, ToolExecutionOutcome.Success):
+        return outcome
+    if written:
+        await unsaved.show_written(outcome.changed)
+    elif kind_of(call.tool_name) is ToolKind.READ:
+        return await _read_unsaved(unsaved, call, sightings) or outcome
+    return outcome
 
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """See `Tools`."""
-        return self._tools.definitions()
 
-    def risk_of(self, call: ToolCall) -> RiskLevel | None:
-        """See `Tools`."""
-        return self._tools.risk_of(call)
-
-    def scope_of(self, call: ToolCall) -> Scope | None:
-        """See `Tools`."""
-        return self._tools.scope_of(call)
-
-    def refusal_of(
-        self, call: ToolCall, sightings: Sightings | None = None, *, explains: bool = False
-    ) -> ToolExecutionOutcome.Error | None:
-        """See `CheckedTools`. What was unsaved is on the disk by the time a call is looked at."""
-        if not isinstance(self._tools, CheckedTools):
-            return None
-        return self._tools.refusal_of(call, sightings, explains=explains)
-
-    async def execute(
-        self,
-        call: ToolCall,
-        *,
-        key: str,
-        progress: Callable[[ToolProgress], None],
-        sightings: Sightings | None = None,
-        background: BackgroundCommands | None = None,
-    ) -> Outcome:
-        """Run one call. What the person has typed since it was asked for keeps it from writing."""
-        written = list_written_paths(call)
-        for path in written:
-            if await self._unsaved.find_unsaved(path) is not None:
-                error = ToolError(ToolErrorKind.REJECTED, NOT_WRITTEN.format(path))
-                return ToolExecutionOutcome.Error(call.id, error)
-        outcome = await self._tools.execute(
-            call, key=key, progress=progress, sightings=sightings, background=background
+async def _read_unsaved(
+    unsaved: UnsavedFiles, call: ToolCall, sightings: Sightings | None
+) -> Outcome | None:
+    """The result of a call that may read the file, of what the editor has of it unsaved."""
+    arguments = read_arguments(call) or {}
+    path = arguments.get("path")
+    text = await unsaved.find_unsaved(path) if isinstance(path, str) else None
+    name = unsaved.name_of(path) if isinstance(path, str) else "/"
+    if text is None or name.startswith(("/", "..")):
+        return None
+    there = json.encode({**arguments, "path": name}).decode()
+    reading = replace(call, tool_name=read_file.definition.name, arguments_json=there)
+    with TemporaryDirectory(prefix="treadle-unsaved-") as folder:
+        await asyncio.to_thread(_put_file, Path(folder, name), text)
+        outcome = await Registry([read_file], workspace=folder).execute(
+            reading, key="", progress=lambda _: None, sightings=sightings
         )
-        if not isinstance(outcome, ToolExecutionOutcome.Success):
-            return outcome
-        if written:
-            await self._unsaved.show_written(outcome.changed)
-        elif kind_of(call.tool_name) is ToolKind.READ:
-            return await self._read_unsaved(call, sightings) or outcome
-        return outcome
-
-    async def _read_unsaved(self, call: ToolCall, sightings: Sightings | None) -> Outcome | None:
-        """The result of a call that may read the file, of what the editor has of it unsaved."""
-        arguments = read_arguments(call) or {}
-        path = arguments.get("path")
-        text = await self._unsaved.find_unsaved(path) if isinstance(path, str) else None
-        name = self._unsaved.name_of(path) if isinstance(path, str) else "/"
-        if text is None or name.startswith(("/", "..")):
-            return None
-        there = json.encode({**arguments, "path": name}).decode()
-        reading = replace(call, tool_name=read_file.definition.name, arguments_json=there)
-        with TemporaryDirectory(prefix="treadle-unsaved-") as folder:
-            await asyncio.to_thread(_put_file, Path(folder, name), text)
-            outcome = await Registry([read_file], workspace=folder).execute(
-                reading, key="", progress=lambda _: None, sightings=sightings
-            )
-        if isinstance(outcome, ToolExecutionOutcome.Success):
-            return replace(outcome, output=f"{outcome.output}\n{UNSAVED_REMARK}")
-        return outcome
+    if isinstance(outcome, ToolExecutionOutcome.Success):
+        return replace(outcome, output=f"{outcome.output}\n{UNSAVED_REMARK}")
+    return outcome
 
 
 class EditorProvider:

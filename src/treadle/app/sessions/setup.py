@@ -27,7 +27,7 @@ from treadle.app.sessions.providers import Models, is_played
 from treadle.app.sessions.situation import SituationObserver
 from treadle.app.sessions.sub_agents import TASK_TYPE, SubAgentParts, make_sub_agents
 from treadle.app.sessions.system_prompt import make_system_prompt
-from treadle.app.sessions.tool_hooks import HookedTools, run_between_hooks
+from treadle.app.sessions.tool_hooks import add_hooks, run_between_hooks
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
@@ -233,7 +233,7 @@ class Setup(Struct, frozen=True):
 
     def add_hooks(self, tools: Tools) -> Tools:
         """The tools, with the person's hooks around their calls."""
-        return HookedTools(tools, self.hooks) if self.hooks.surround_calls else tools
+        return add_hooks(tools, self.hooks) if self.hooks.surround_calls else tools
 
     def make_sandbox(self, folder: str) -> Sandbox:
         """What holds the commands of this run: what was chosen for it, else what is set."""

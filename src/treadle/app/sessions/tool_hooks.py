@@ -3,79 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from treadle.app.sessions.hooks import Hooks
+from treadle.app.sessions.tool_wrapper import ToolWrapper
 from treadle.core.approval import NO_SCOPE, Scope
 from treadle.core.call_decision import describe_change
 from treadle.core.messages import ToolCall
 from treadle.core.sightings import Sightings
 from treadle.core.tools import (
     Outcome,
-    RiskLevel,
-    ToolDefinition,
     ToolError,
     ToolErrorKind,
     ToolExecutionOutcome,
-    ToolProgress,
 )
 from treadle.runtime.ports import Tools
-from treadle.runtime.refused_calls import CheckedTools
 from treadle.runtime.subagents import CallWork
-from treadle.tools.background import BackgroundCommands
 
 
-class HookedTools:
-    """The runtime's `Tools` port: those of another, with hooks before and after each call.
+def add_hooks(tools: Tools, hooks: Hooks) -> Tools:
+    """The tools, with hooks before and after each call."""
 
-    Args:
-        tools: who runs calls.
-        hooks: who is asked before, and told after.
-    """
+    async def run_call(call: ToolCall, work: CallWork, _: Sightings | None) -> Outcome:
+        return await run_between_hooks(hooks, call, work, tools.scope_of)
 
-    def __init__(self, tools: Tools, hooks: Hooks) -> None:
-        self._tools = tools
-        self._hooks = hooks
-
-    def definitions(self) -> Sequence[ToolDefinition]:
-        """See `Tools`."""
-        return self._tools.definitions()
-
-    def risk_of(self, call: ToolCall) -> RiskLevel | None:
-        """See `Tools`."""
-        return self._tools.risk_of(call)
-
-    def scope_of(self, call: ToolCall) -> Scope | None:
-        """See `Tools`."""
-        return self._tools.scope_of(call)
-
-    def refusal_of(
-        self, call: ToolCall, sightings: Sightings | None = None, *, explains: bool = False
-    ) -> ToolExecutionOutcome.Error | None:
-        """See `CheckedTools`. No hook is asked about a call that would fail."""
-        if not isinstance(self._tools, CheckedTools):
-            return None
-        return self._tools.refusal_of(call, sightings, explains=explains)
-
-    async def execute(
-        self,
-        call: ToolCall,
-        *,
-        key: str,
-        progress: Callable[[ToolProgress], None],
-        sightings: Sightings | None = None,
-        background: BackgroundCommands | None = None,
-    ) -> Outcome:
-        """Run one call; see `run_between_hooks`."""
-
-        def work() -> Awaitable[Outcome]:
-            return self._tools.execute(
-                call, key=key, progress=progress, sightings=sightings, background=background
-            )
-
-        return await run_between_hooks(self._hooks, call, work, self._tools.scope_of)
+    return ToolWrapper(tools, run_call)
 
 
 def _find_no_scope(_: ToolCall) -> None:
