@@ -18,8 +18,8 @@ def command(ctx: click.Context, /, thread: str, **given: Any) -> None:
     """Have the model write a summary that it is shown in place of the conversation so far.
 
     \b
-    treadle compact 0190                         at the next limit anyway; now, if you like
-    treadle compact 0190 --focus "the API of v2"  what must not be forgotten
+    treadle compact 7c1e93f0                           at the next limit anyway; now, if you like
+    treadle compact 7c1e93f0 --focus "the API of v2"   what must not be forgotten
 
     No message is deleted: `treadle show` has all of them. Long conversations are compacted by
     themselves when they get near what the model can read. What the thread's last process left

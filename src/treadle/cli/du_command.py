@@ -20,8 +20,8 @@ def command(thread: str | None, as_json: bool) -> None:
     """Show what takes how much room: of everything, or of one thread.
 
     \b
-    treadle du           the store, part by part
-    treadle du 0190      one thread
+    treadle du            the store, part by part
+    treadle du 7c1e93f0   one thread
 
     Large outputs that several threads name are there once, and count for each of them. States of
     files are in the git repositories of the threads; what branches hold as well is not counted.

@@ -39,8 +39,8 @@ def command(
     """Export a thread. Needs neither its folder, nor a model, nor the thread to be free.
 
     \b
-    treadle export 0190 --format html -o thread.html    one page, to be sent to somebody
-    treadle export 0190 --format jsonl -o thread.jsonl  the journal, to be imported elsewhere
+    treadle export 7c1e93f0 --format html -o thread.html     one page, to be sent to somebody
+    treadle export 7c1e93f0 --format jsonl -o thread.jsonl   the journal, to be imported elsewhere
 
     What holds a secret that this machine knows is not exported, nor is a private thread, unless
     with --force: the export can be read by whoever gets it. Of a damaged thread the intact part

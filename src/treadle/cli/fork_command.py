@@ -24,7 +24,7 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     new thread's id.
 
     \b
-    treadle fork 0190 --turn 2
+    treadle fork 7c1e93f0 --turn 2
     treadle resume NEW-ID -p "now try it with a queue"
     """  # noqa: D301  click reads the backspace
     if version is not None and turn is not None:

@@ -16,7 +16,7 @@ def command(thread: str, text: str) -> None:
     Models never see it. `-` reads TEXT from standard input.
 
     \b
-    treadle note 0190 "the fix is on the branch login-2; Ada has reviewed it"
+    treadle note 7c1e93f0 "the fix is on the branch login-2; Ada has reviewed it"
     """  # noqa: D301  click reads the backspace
     import sys
 

@@ -14,8 +14,8 @@ def command(thread: str, off: bool) -> None:
     """Keep a thread on top of lists, or no longer.
 
     \b
-    treadle pin 0190
-    treadle pin 0190 --off
+    treadle pin 7c1e93f0
+    treadle pin 7c1e93f0 --off
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.threads.annotations import pin_thread

@@ -28,9 +28,9 @@ def command(thread: str | None, base: str, model: str | None, yes: bool, cwd: st
     """Push what was committed, and open the forge's page for a pull request.
 
     \b
-    treadle pr                   of this folder's last thread
-    treadle pr 0190 --base dev   of this one, for a branch of that name
-    treadle pr --yes             without a question
+    treadle pr                       of this folder's last thread
+    treadle pr 7c1e93f0 --base dev   of this one, for a branch of that name
+    treadle pr --yes                 without a question
 
     The thread's model writes title and description, which you can edit; without a model they are
     made of the commits. Nothing is pushed before you say yes. On the branch that it is for, another

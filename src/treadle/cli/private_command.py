@@ -22,8 +22,8 @@ def command(ctx: click.Context, thread: str, off: bool, yes: bool) -> None:
     """Keep a thread on this machine from now on, with its sub-agents' threads and its forks.
 
     \b
-    treadle private 0190         it stays on this machine, and leaves the server
-    treadle private 0190 --off   it may be sent again; says what goes with it
+    treadle private 7c1e93f0         it stays on this machine, and leaves the server
+    treadle private 7c1e93f0 --off   it may be sent again; says what goes with it
 
     What of it was sent before is removed from the server: now, or as soon as that can be reached
     (exit code 75 until then). Copies that people or other machines have made stay theirs.

@@ -15,7 +15,7 @@ def command(thread: str, title: str) -> None:
     """Give a thread a title; an empty one is the first line of its first prompt again.
 
     \b
-    treadle rename 0190 "The flaky login test"
+    treadle rename 7c1e93f0 "The flaky login test"
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.threads.annotations import rename_thread

@@ -19,8 +19,8 @@ def command(ctx: click.Context, /, thread: str, quiet: bool, as_json: bool) -> N
     """Fold a thread's journal again from record 1, printing each transition.
 
     \b
-    treadle replay 0190           each transition, from the first record on
-    treadle replay 0190 --quiet   only whether it comes out the same
+    treadle replay 7c1e93f0           each transition, from the first record on
+    treadle replay 7c1e93f0 --quiet   only whether it comes out the same
 
     Nothing is run and nothing is changed. Fails if the snapshot says anything else than the fold.
     """  # noqa: D301  click reads the backspace

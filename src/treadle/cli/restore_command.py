@@ -15,8 +15,8 @@ def command(threads: Sequence[str]) -> None:
     """Bring threads back from the trash, with their sub-agents' threads.
 
     \b
-    treadle trash          what is in the trash
-    treadle restore 0190   bring it back
+    treadle trash              what is in the trash
+    treadle restore 7c1e93f0   bring it back
 
     `treadle trash` lists what is in it.
     """  # noqa: D301  click reads the backspace

@@ -33,9 +33,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """Go on with a thread: first what its last process left unfinished, then PROMPT if given.
 
     \b
-    treadle resume 0190                          finish what was left, or say the last answer
-    treadle resume 0190 -p "now the tests too"   and say something
-    treadle resume 0190 --approval-mode ask
+    treadle resume 7c1e93f0                          finish what was left, or say the last answer
+    treadle resume 7c1e93f0 -p "now the tests too"   and say something
+    treadle resume 7c1e93f0 --approval-mode ask
 
     ID may be any unique beginning of a thread's id. A task goes on to its end, with the limits it
     was begun with; it takes no PROMPT. A command that was running when the process died is not run

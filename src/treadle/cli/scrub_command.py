@@ -47,8 +47,8 @@ def command(
     `treadle sync` replaces that one.
 
     \b
-    treadle scrub 0190 --found
-    treadle scrub 0190 - --dry-run < secret.txt
+    treadle scrub 7c1e93f0 --found
+    treadle scrub 7c1e93f0 - --dry-run < secret.txt
     treadle scrub --all-threads - --kind deploy_key --yes < secret.txt
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store

@@ -45,8 +45,8 @@ def command(
     be reached, or the thread is open in another process.
 
     \b
-    treadle share 0190 --visibility organization
-    treadle share 0190 --link --expires 7d
+    treadle share 7c1e93f0 --visibility organization
+    treadle share 7c1e93f0 --link --expires 7d
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.sync.share_access import find_share_target, share_thread

@@ -55,10 +55,10 @@ def command(
     for it; nothing of it is kept here.
 
     \b
-    treadle show 0190 --turn 2
-    treadle show 0190 --at yesterday --json
-    treadle show 0190 --at-commit 4f2a1c
-    treadle show 0190 --team
+    treadle show 7c1e93f0 --turn 2
+    treadle show 7c1e93f0 --at yesterday --json
+    treadle show 7c1e93f0 --at-commit 4f2a1c
+    treadle show 7c1e93f0 --team
 
     In a terminal the Markdown of answers is laid out, and all of it goes through a pager:
     TREADLE_PAGER, PAGER or `less`; none if that is empty or `cat`.

@@ -55,7 +55,7 @@ def command(
     \b
     treadle sync --status
     treadle sync --watch
-    treadle sync 0190 --on-conflict fork
+    treadle sync 7c1e93f0 --on-conflict fork
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store
     from treadle.app.sync.first_sync import NothingSent

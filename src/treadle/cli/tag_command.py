@@ -15,8 +15,8 @@ def command(thread: str, tags: tuple[str, ...], remove: bool) -> None:
     """Put tags on a thread, or take them off; without any, print those it has.
 
     \b
-    treadle tag 0190 login flaky
-    treadle tag 0190 --remove flaky
+    treadle tag 7c1e93f0 login flaky
+    treadle tag 7c1e93f0 --remove flaky
     treadle list --tag login
     """  # noqa: D301  click reads the backspace
     from treadle.app.stores import open_store

@@ -12,7 +12,7 @@ def command(thread: str, as_json: bool) -> None:
     """Print the trace of a task: each step, when, in which state, what happened and with what.
 
     \b
-    treadle trace 0190
+    treadle trace 7c1e93f0
 
     Needs neither its folder, nor a model, nor the thread to be free. The table shows the beginning
     of long data; --json has all of it.

@@ -16,8 +16,8 @@ def command(threads: Sequence[str], as_json: bool) -> None:
     """Move threads to the trash; without an ID, list what is in it.
 
     \b
-    treadle trash 0190    put it away
-    treadle trash         what is in it
+    treadle trash 7c1e93f0   put it away
+    treadle trash            what is in it
 
     Nothing is lost: `treadle restore ID` brings a thread back, and only `treadle gc` removes what
     is in the trash. A thread's sub-agents go with it. A thread that is open somewhere stays.

@@ -16,8 +16,8 @@ def command(thread: str, link: bool, support: bool, wants_all: bool) -> None:
     """End the links to a thread, or support's access; without an option both.
 
     \b
-    treadle unshare 0190 --link   the link leads nowhere from now on
-    treadle unshare 0190 --all    links and support access
+    treadle unshare 7c1e93f0 --link   the link leads nowhere from now on
+    treadle unshare 7c1e93f0 --all    links and support access
 
     The server does it at once, or nothing is changed: exit code 75 if it cannot be reached. What
     people have read they have read. Who may see the thread besides is for `treadle share ID

@@ -21,9 +21,9 @@ def command(
     """Check a thread, or all: chain, tail, snapshot, what it goes on from, outputs kept beside it.
 
     \b
-    treadle verify             every thread
-    treadle verify 0190        one
-    treadle verify 0190 --salvage
+    treadle verify            every thread
+    treadle verify 7c1e93f0   one
+    treadle verify 7c1e93f0 --salvage
 
     clean: every byte is accounted for. torn: a last write was cut short by a crash; opening the
     thread mends it. corrupt: records are damaged or missing. Of all threads, the index must agree

@@ -20,8 +20,8 @@ def command(thread: str, since: int | None, is_kept: bool, as_json: bool) -> Non
     """Follow a thread live, from any terminal, while another process works on it.
 
     \b
-    treadle watch 0190                 in another terminal, while it works
-    treadle watch 0190 --keep --json   every record, for a program
+    treadle watch 7c1e93f0                 in another terminal, while it works
+    treadle watch 7c1e93f0 --keep --json   every record, for a program
 
     Shows its last turn, then what is recorded as it happens: prompts, answers, calls and their
     results, approvals, commits, failures. An answer grows while it is written; with --json it

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class ChatOptions(Struct, frozen=True):
     """The options of `treadle` without a command and without `-p`.
 
-    `prompt` is said first. `thread` is the beginning of an id; empty to pick one. With `quiet`
-    nothing is told that nobody has asked for.
+    `prompt` is said first. `thread` is the beginning or end of an id; empty to pick one. With
+    `quiet` nothing is told that nobody has asked for.
     """
 
     prompt: str | None = None

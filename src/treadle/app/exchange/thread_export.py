@@ -63,7 +63,7 @@ def export_thread(
 
     Args:
         store: where it is.
-        thread: its id, or how that begins.
+        thread: its id, or how that begins or ends.
         form: `json`, a document in one line; `jsonl`, records and large outputs, to be imported;
             `markdown` or `html`.
         version: by default the last one.

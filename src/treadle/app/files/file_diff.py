@@ -128,7 +128,7 @@ async def find_diff(
 
     Args:
         store: where the thread is.
-        thread: the beginning of its id.
+        thread: the beginning or the end of its id.
         span: `12..40`, `12..` or `..40`: after which version, up to which; by default all.
         folder: where its folder is now, if not where it was.
         notify: gets a sentence for people if some of it was never known.

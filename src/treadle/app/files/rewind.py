@@ -105,7 +105,7 @@ async def rewind_thread(
 
     Args:
         store: where the thread is.
-        thread: the beginning of its id.
+        thread: the beginning or the end of its id.
         request: where to, and what goes with it.
         notify: gets sentences for people, while it goes on.
 

@@ -24,9 +24,9 @@ class ThreadTarget(Struct, frozen=True):
     """Which thread a person means, and where.
 
     `folder` is the one that was chosen; `None` for the thread's, or this one. `thread` is the
-    beginning of an id; `latest` is the last conversation of the folder. With neither a new thread
-    is meant. One that `is_for_fork` is only forked, and stays as it is; by default a thread that
-    was made elsewhere becomes this user's own.
+    beginning or end of an id; `latest` is the last conversation of the folder. With neither a new
+    thread is meant. One that `is_for_fork` is only forked, and stays as it is; by default a thread
+    that was made elsewhere becomes this user's own.
     """
 
     folder: str | None = None

@@ -42,7 +42,7 @@ def find_share_target(store: LocalStore, text: str) -> ShareTarget:
 
     Args:
         store: the threads.
-        text: the beginning of its id.
+        text: the beginning or the end of its id.
 
     Raises:
         UnknownThreadError, AmbiguousThreadError: there is no one thread of that name.

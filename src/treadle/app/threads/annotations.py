@@ -26,7 +26,7 @@ def annotate(
 
     Args:
         store: where the thread is.
-        thread: the beginning of its id.
+        thread: the beginning or the end of its id.
         facts_for: what to record, seeing the thread as it is; `None` if it is so already.
 
     Raises:

@@ -36,7 +36,7 @@ def fork_thread(
 
     Args:
         store: where the thread is.
-        thread: the beginning of its id.
+        thread: the beginning or the end of its id.
         version: the version.
         turn: the turn.
         notify: gets a line if another process has it open.

@@ -18,7 +18,7 @@ class TaskTrace(Struct, frozen=True):
 
 
 def read_trace(store: LocalStore, thread: str) -> TaskTrace:
-    """The trace of a task, by the beginning of its thread's id. The thread need not be free.
+    """The trace of a task, by the beginning or the end of an id. The thread need not be free.
 
     Raises:
         UsageError: there is no such thread, or it is a conversation.

@@ -84,7 +84,7 @@ def measure_store(store: LocalStore, *, notify: Notify = ignore_notice) -> Store
 def measure_thread(
     store: LocalStore, thread: str, *, notify: Notify = ignore_notice
 ) -> ThreadUsage:
-    """What one thread takes, in the trash or not, by the beginning of its id.
+    """What one thread takes, in the trash or not, by the beginning or end of its id.
 
     Raises:
         UsageError: there is none, or several.

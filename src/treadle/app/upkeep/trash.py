@@ -15,7 +15,7 @@ def list_trash(store: LocalStore) -> list[TrashedThread]:
 
 
 def trash_threads(store: LocalStore, threads: Sequence[str]) -> list[ThreadMove]:
-    """Move threads to the trash by the beginnings of their ids, each with its sub-agents' threads.
+    """Move threads to the trash by beginnings or ends of ids, each with its sub-agents' threads.
 
     Raises:
         UsageError: there is no such thread, or it is in the trash already.

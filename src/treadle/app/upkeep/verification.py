@@ -27,7 +27,7 @@ def verify_threads(
     notify: Notify = ignore_notice,
     has_trash: bool = False,
 ) -> Iterator[VerificationReport]:
-    """Check a thread by the beginning of its id, or all, those in the trash if `has_trash`.
+    """Check a thread by the beginning or end of its id, or all, those in the trash if `has_trash`.
 
     Of all threads the last reports say where the index disagrees and which scrubs were stopped; a
     move or a creation of a thread that a crash has stopped is ended first. `notify` gets what
@@ -63,7 +63,7 @@ def replay_thread(store: LocalStore, thread: str) -> Iterator[ReplayStep]:
     """Fold the journal of a thread again from record 1; the last step has the verdict.
 
     Raises:
-        UnknownThreadError: there is no thread whose id begins so.
+        UnknownThreadError: there is no thread whose id begins or ends so.
         UnknownEntryError: a record is from a newer version.
         DamagedJournalError: what it was forked from is not what it was.
     """
