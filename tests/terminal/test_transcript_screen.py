@@ -101,3 +101,30 @@ def test_a_window_that_is_closed_ends_it(talk: Talk) -> None:
     talk.close_window()
     os.kill(talk.process.pid, signal.SIGHUP)
     talk.process.wait(timeout=60)
+
+
+def test_pressed_twice_it_opens_once(talk: Talk) -> None:
+    talk.type(ctrl("o") * 3)
+    look(talk, "20,001 lines")
+    talk.type("q")
+    talk.wait_for(lambda screen: not screen.is_on_other)
+    talk.say("good morning", "Counted.")
+
+
+def test_none_opens_at_the_end_of_the_chat_behind_what_had_the_screen(
+    start: Start, environment: dict[str, str], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    editor = tmp_path / "editor"
+    editor.write_text(f"#!/bin/sh\ntrap '' TERM\necho edits\ncat {tmp_path}/fifo\n")
+    editor.chmod(0o755)
+    environment["VISUAL"] = str(editor)
+    talk = start()
+    talk.say("!seq 50", "earlier lines")
+    talk.wait_for(is_at_rest)
+    talk.type(ctrl("g") + ctrl("o"))
+    talk.wait_for("edits")
+    os.kill(talk.process.pid, signal.SIGTERM)
+    (tmp_path / "fifo").write_text("")
+    assert talk.wait_for_end() == 143
+    assert not talk.is_on_other

@@ -64,6 +64,7 @@ class KeyActions:
         self._buffer = canvas.buffer
         self._files = FileNames(folder)
         self._listing: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._is_silent = False
         self._escaped_at = self._cleared_at = -1e9
         self._hint_timer: asyncio.TimerHandle | None = None
@@ -193,8 +194,9 @@ class KeyActions:
         self._canvas.keys.cycle_mode()
 
     def look_through(self) -> None:
-        """Ctrl+O."""
-        self._run_in_background(look_through(self._canvas, self.show_hint))
+        """Ctrl+O; pressed again before the transcript stands there, it opens no second one."""
+        if self._looking is None or self._looking.done():
+            self._looking = self._run_in_background(look_through(self._canvas, self.show_hint))
 
     def redraw(self) -> None:
         """Ctrl+L."""

@@ -441,6 +441,8 @@ class ToolkitApplication:
         view = TranscriptView(transcript, size.columns, max(1, size.rows - 1))
         screen = TranscriptScreen(view, lambda: self.dialog is not None, self._output)
         async with self._give_screen():
+            if self.app.is_done:  # while something else had the screen
+                return
             self._browsing = screen
             try:
                 await screen.run()
