@@ -163,6 +163,22 @@ def test_an_answer_is_heard_and_never_typed_in_whatever_pieces_it_comes(
 def test_esc_alone_waits_for_nothing() -> None:
     reader = InputFilter(Pieces(["\x1b", "\x1b[A", "x"]), lambda _: None)
     assert [reader.read() for _ in range(3)] == ["\x1b", "\x1b[A", "x"]
+    reader = InputFilter(Pieces(["a\x1b", "]", "11;x\x07", "\x1b", "", "\x1b"]), lambda _: None)
+    assert [reader.read() for _ in range(6)] == ["a\x1b", "]", "11;x\x07", "\x1b", "", "\x1b"]
+
+
+@given(TYPED, TYPED, st.lists(st.integers(6, 25), max_size=3))
+def test_an_answer_that_is_cut_behind_its_esc_is_not_typed(
+    before: str, after: str, cuts: list[int]
+) -> None:
+    answer = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"
+    places = [1, *sorted({*cuts})]
+    first, *others = [answer[a:b] for a, b in zip([0, *places], [*places, None], strict=True)]
+    heard: list[str] = []
+    reader = InputFilter(Pieces([before + first, *others, after, "x"]), heard.append)
+    typed = "".join(reader.read() for _ in range(len(others) + 3))
+    assert heard == ["rgb:ffff/ffff/ffff"]
+    assert typed == f"{before}\x1b{after}x"
 
 
 def test_the_terminal_is_asked_and_its_answer_colours_what_follows(toy: StartToy) -> None:

@@ -128,3 +128,10 @@ def test_none_opens_at_the_end_of_the_chat_behind_what_had_the_screen(
     (tmp_path / "fifo").write_text("")
     assert talk.wait_for_end() == 143
     assert not talk.is_on_other
+
+
+def test_what_a_terminal_answers_is_no_key_of_it(talk: Talk) -> None:
+    talk.type(ctrl("o"))
+    look(talk, "20,001 lines")
+    talk.type("\x1b]11;rgb:ffff/ffff/ffff\x1b\\/1234" + ENTER)
+    look(talk, "\n  1234\n")

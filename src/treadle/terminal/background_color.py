@@ -22,7 +22,8 @@ _SILENT_TERMINALS: Final = ("linux", "vt", "ansi", "cons", "dumb")
 _START: Final = "\x1b]11;"
 _ANSWER: Final = re.compile(r"\x1b\]11;([^\x07\x1b]{0,64})(?:\x07|\x1b\\)")
 _PART: Final = re.compile(r"\x1b\](?:1(?:1(?:;[^\x07\x1b]{0,64}\x1b?)?)?)?\Z")
-"""The beginning of an answer at the end of what has come in; not Esc alone, which is a key."""
+"""The beginning of an answer at the end of what has come in; not Esc alone, which is a key, and is
+given as one at once: an answer that goes on behind it loses no more than that."""
 
 _COLOUR: Final = re.compile(r"rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 _BRIGHT_FROM: Final = 0.18
@@ -111,6 +112,8 @@ class InputFilter:
         self._reader = reader
         self._on_answer = on_answer
         self._held = ""
+        self._is_esc_given = False
+        """Whether what is held begins with an Esc that was given as a key already."""
 
     @property
     def closed(self) -> bool:
@@ -119,12 +122,18 @@ class InputFilter:
 
     def read(self, count: int = 1024) -> str:
         """What was typed; the beginning of an answer waits for its end."""
-        text, self._held = f"{self._held}{self._reader.read(count)}", ""
-        if _START[:2] not in text:
-            return text
+        text = f"{self._held}{self._reader.read(count)}"
+        is_esc_given, self._held, self._is_esc_given = self._is_esc_given, "", False
         for answer in _ANSWER.findall(text):
             self._on_answer(answer)
+        if _ANSWER.match(text):
+            is_esc_given = False  # it goes with the answer
         text = _ANSWER.sub("", text)
         if part := _PART.search(text):
-            text, self._held = text[: part.start()], part[0]
-        return text
+            is_rest = is_esc_given and part.start() == 0
+            if not is_rest or len(part[0]) >= len(_START):  # `]` behind an Esc is a key by itself
+                self._held, self._is_esc_given = part[0], is_rest
+                return text[is_esc_given : part.start()]
+        elif text.endswith("\x1b"):
+            self._held, self._is_esc_given = "\x1b", True
+        return text[is_esc_given:]

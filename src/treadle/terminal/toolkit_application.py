@@ -439,7 +439,8 @@ class ToolkitApplication:
 
         size = self._output.get_size()
         view = TranscriptView(transcript, size.columns, max(1, size.rows - 1))
-        screen = TranscriptScreen(view, lambda: self.dialog is not None, self._output)
+        keyboard = self._make_input()
+        screen = TranscriptScreen(view, lambda: self.dialog is not None, keyboard, self._output)
         async with self._give_screen():
             if self.app.is_done:  # while something else had the screen
                 return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 
@@ -11,7 +10,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys as Pressed
@@ -35,6 +34,7 @@ class TranscriptScreen:
     Args:
         view: what is shown.
         wants_person: whether something in the chat waits for them.
+        keyboard: the keys.
         output: the screen.
     """
 
@@ -42,6 +42,7 @@ class TranscriptScreen:
         self,
         view: TranscriptView,
         wants_person: Callable[[], bool],
+        keyboard: Input,
         output: BufferedOutput,
     ) -> None:
         self._view = view
@@ -59,7 +60,7 @@ class TranscriptScreen:
                 Window(FormattedTextControl(self._text, focusable=True, show_cursor=False))
             ),
             key_bindings=self._bind(),
-            input=Vt100Input(sys.stdin),
+            input=keyboard,
             output=output,
             full_screen=True,
             include_default_pygments_style=False,
