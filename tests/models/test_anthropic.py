@@ -305,10 +305,10 @@ async def test_many_streams_share_one_client_and_do_not_mix() -> None:
         texts = [f"number {count}" for count in range(40)]
         asked = [drain(provider.stream(asking(Message.user(each)))) for each in texts]
         heard = await asyncio.gather(*asked)
-        first = provider._endpoint
+        first = provider._get_endpoint()
         assert [events[-1].response.message.content for events in heard] == texts
         await drain(provider.stream(asking()))
-        assert provider._endpoint is first
+        assert provider._get_endpoint() is first
         assert server.connections <= len(texts)
         await provider.aclose()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from models.conformance import request as make_request
 from models.hostile.formats import FORMATS, KEY
 from models.loopback import Answer, Loopback, refusal, stream
 from runtime.clock import skip, tick
+from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmError, LlmErrorKind
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.openai.chat import OpenAiChatProvider
@@ -121,3 +123,58 @@ async def test_headers_and_parameters_of_the_settings_go_with_every_request(make
         assert seen.headers["x-beta"] == "one"
         assert seen.headers["anthropic-beta"] == "a,b"
         assert seen.path.endswith("?api-version=preview") or "&api-version=preview" in seen.path
+
+
+HALF = b'{"error":{"message":"no such k'
+
+
+@pytest.mark.parametrize("make", [AnthropicProvider, OpenAiChatProvider, OpenAiResponsesProvider])
+async def test_a_refusal_is_one_whatever_became_of_its_body(make: Any) -> None:
+    """Taken for a lost connection it would be asked again and again."""
+    gzipped = refusal(401, gzip.compress(b'{"error":{}}'), content_encoding="gzip")
+    bodies = {
+        "cut": Answer((HALF,), 401, is_cut=True),
+        "cut before its first byte": Answer((), 401, is_cut=True),
+        "compressed": gzipped,
+        "not compressed": refusal(401, b"", content_encoding=""),
+    }
+    async with Loopback(*bodies.values()) as server:
+        provider = make("k" * 20, base_url=server.url)
+        found = {what: (await drain(provider.stream(make_request("hi"))))[-1] for what in bodies}
+        await provider.aclose()
+    kinds = {what: end.error.kind for what, end in found.items()}
+    assert kinds == dict.fromkeys(bodies, LlmErrorKind.AUTHENTICATION)
+    assert "no such k" in found["cut"].error.message
+    assert "\ufffd" not in found["compressed"].error.message
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_provider_answers_on_each_loop_that_asks(name: str) -> None:
+    wire = FORMATS[name]
+    loops = [asyncio.new_event_loop() for _ in range(2)]
+    async with Loopback(stream(wire.speak("Hello."))) as server:
+        provider = wire.provider(server.url)
+
+        async def ask() -> type:
+            return type((await drain(provider.stream(make_request("hi"))))[-1])
+
+        for loop in loops * 2:
+            end = await asyncio.to_thread(loop.run_until_complete, ask())
+            assert end is LlmEvent.Completed
+        assert server.connections == len(loops), "each keeps one of its own"
+        for loop in loops:
+            await asyncio.to_thread(loop.run_until_complete, provider.aclose())
+            loop.close()
+        assert not provider._endpoints
+
+
+async def test_nothing_is_kept_of_a_loop_that_was_closed_without_a_word() -> None:
+    wire = FORMATS["openai-chat"]
+    loop = asyncio.new_event_loop()
+    async with Loopback(stream(wire.speak("Hello."), framing="close")) as server:
+        provider = wire.provider(server.url)
+        await asyncio.to_thread(loop.run_until_complete, drain(provider.stream(make_request("hi"))))
+        loop.close()
+        await drain(provider.stream(make_request("hi")))
+        assert [*provider._endpoints] == [asyncio.get_running_loop()]
+        await provider.aclose()

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
 import httpx2
 import msgspec
 
-from treadle.models.wire.stream import StreamedResponse, make_client
+from treadle.models.wire.stream import StreamedResponse, find_compression, make_client
 from treadle.version import __version__
 
 _HEADERS: Final = {
@@ -109,14 +109,19 @@ class ModelEndpoint:
         response = await self._client.send(request, stream=True)
         try:
             if not response.is_success:
-                raise StatusError(response, _read_refusal(await response.aread()))
+                raise StatusError(response, await _read_refusal(response))
             yield response
         finally:
             await response.aclose()
 
 
-def _read_refusal(data: bytes) -> Any:
-    text = data.decode(errors="replace")
+async def _read_refusal(response: httpx2.Response) -> Any:
+    """What a refusal says, as far as it came and can be read; that it is one, its status says."""
+    data = b""
+    with suppress(httpx2.TransportError):
+        async for chunk in response.aiter_raw():
+            data += chunk
+    text = "" if find_compression(response) else data.decode(errors="replace")
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from types import MappingProxyType
@@ -46,7 +47,7 @@ NO_EXTRAS: Final = RequestExtras()
 
 
 class WireProvider(ABC):
-    """A provider that is asked over HTTP; any number of streams may run at once.
+    """A provider that is asked over HTTP; any number of streams may run at once, on any loop.
 
     Args:
         key: the API key; empty for an endpoint without keys. No other credential is used.
@@ -70,7 +71,7 @@ class WireProvider(ABC):
         self._name = name
         self._base_url = base_url
         self._traits = traits
-        self._endpoint: ModelEndpoint | None = None
+        self._endpoints: dict[AbstractEventLoop, ModelEndpoint] = {}
 
     _models_path: ClassVar[str] = "/models"
     _fixed_headers: ClassVar[Mapping[str, str]] = MappingProxyType({})
@@ -139,8 +140,8 @@ class WireProvider(ABC):
         return read_listed_traits(body.get("data"), strip_provider(model, self._name))
 
     async def aclose(self) -> None:
-        """Free connections."""
-        made, self._endpoint = self._endpoint, None
+        """Free the connections of the running loop."""
+        made = self._endpoints.pop(get_running_loop(), None)
         if made is not None:
             await made.aclose()
 
@@ -149,13 +150,16 @@ class WireProvider(ABC):
         return f"{self._name}:{strip_provider(request.model, self._name)}"
 
     def _get_endpoint(self) -> ModelEndpoint:
-        """Made when it is first needed, on the loop that it belongs to."""
+        """Made when it is first needed on a loop: connections cannot be used on another one."""
         if self._key and not _KEY.fullmatch(self._key):
             text = "the key holds a character that no key has"
             raise WireError(LlmErrorKind.AUTHENTICATION, text)
-        if self._endpoint is None:
-            self._endpoint = self._make_endpoint()
-        return self._endpoint
+        loop = get_running_loop()
+        if loop not in self._endpoints:
+            for one in [one for one in self._endpoints if one.is_closed()]:
+                del self._endpoints[one]  # nobody can close its connections any more
+            self._endpoints[loop] = self._make_endpoint()
+        return self._endpoints[loop]
 
     def _redact_key(self, error: LlmError) -> LlmError:
         mark = f"[REDACTED:{self._name}_api_key]"

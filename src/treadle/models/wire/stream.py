@@ -322,14 +322,19 @@ async def _refuse_compression(request: httpx2.Request) -> None:
     request.headers["accept-encoding"] = "identity"
 
 
+def find_compression(response: httpx2.Response) -> str:
+    """How a body is compressed; empty if it is not."""
+    encoding: str = response.headers.get("content-encoding", "").strip()
+    return "" if encoding.lower() == "identity" else encoding
+
+
 async def _limit_response(response: httpx2.Response) -> None:
-    encoding = response.headers.get("content-encoding", "identity")
-    if encoding.lower() != "identity":
-        text = f"the answer is compressed ({encoding}), which was not asked for"
-        raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
     if not response.is_success:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _LimitedBody(response.stream)
+    elif encoding := find_compression(response):
+        text = f"the answer is compressed ({encoding}), which was not asked for"
+        raise WireError(LlmErrorKind.INVALID_RESPONSE, text)
 
 
 class _LimitedBody(httpx2.AsyncByteStream):
