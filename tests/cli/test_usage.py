@@ -13,13 +13,15 @@ from msgspec.structs import replace
 from cli.conftest import Run
 from core.samples import CONFIG, said
 from store.shelf import Shelf, fill
+from treadle.app.threads.thread_view import read_history
 from treadle.app.threads.usage_report import sum_usage
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.store.index.lookup import Index
+from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, Renamed
+from treadle.thread.fold import TASK
 
 
 @pytest.fixture
@@ -76,8 +78,6 @@ def test_what_is_gone_is_not_counted(shelf: Shelf) -> None:
     for path in (shelf.journal(thread), shelf.snapshot(thread)):
         path.unlink(missing_ok=True)
     assert sum_usage(shelf.store).days == []
-    index = Index(shelf.store)
-    index.close()
 
 
 def test_the_command_tells_people_lines_and_programs_numbers(
@@ -96,3 +96,29 @@ def test_the_command_tells_people_lines_and_programs_numbers(
     for line in (first, whole):
         assert "1 request  1,200 in  30 out" in line
     assert treadle("usage", "--since", "soon").returncode == 2
+
+
+def test_a_fork_asks_whom_its_base_asked_and_counts_what_is_its_own(shelf: Shelf) -> None:
+    thread = shelf.create((by("a:one"), said("x")), (answered(Usage(5, 5)),))
+    fork = shelf.store.fork(thread, creator="treadle/0.1.0")
+    for _ in range(2):  # read from its first record, then from where it was known
+        fill(fork, (said("y"),), (answered(Usage(1, 1)),))
+        sum_usage(shelf.store)
+    fork.close()
+    report = sum_usage(shelf.store)
+    assert [(one.model, one.requests, one.usage.total_tokens) for one in report.models] == [
+        ("a:one", 3, 14)
+    ]
+    used = shelf.store.load(fork.thread_id).fold.usage
+    past = read_history(shelf.store, fork.thread_id, fork.fold.version, used)
+    assert [one.model for one in past.spent] == ["a:one", "a:one"]
+
+
+def test_a_task_asks_the_model_of_its_kind_whatever_was_known_of_it(shelf: Shelf) -> None:
+    task = TaskGiven("mend", config=AgentConfig(models={"default": "t:task"}))
+    writer = shelf.store.create("treadle/0.1.0", machine=TASK, first=(by("a:one"), task))
+    for model in ("a:one", "b:two"):
+        fill(writer, (by(model), Renamed("t", by="model", usage=Usage(3, 1))))
+        sum_usage(shelf.store)
+    writer.close()
+    assert [(one.model, one.requests) for one in sum_usage(shelf.store).models] == [("t:task", 2)]

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.core.config import AgentConfig, choose_model
+from treadle.core.config import choose_model
 from treadle.core.events import (
     Compacted,
     CompactionFailed,
@@ -19,9 +19,11 @@ from treadle.core.events import (
 )
 from treadle.core.llm import Usage
 from treadle.core.task.events import StateCompleted, StateFailed, TaskGiven
+from treadle.core.task.machine import TaskMachine
 from treadle.thread.branches import decode_merged_entries
 from treadle.thread.codec import Entry, get_usage
 from treadle.thread.facts import Configured, Merged, Renamed
+from treadle.thread.fold import ThreadFold
 
 MERGED: Final = "merged"
 """The purpose of what was used on another machine, in turns that are not counted here."""
@@ -60,13 +62,40 @@ class UsageEntry(Struct, frozen=True):
     usage: Usage
 
 
-def list_usage(entries: Iterable[tuple[int, str, Entry]]) -> Iterator[UsageEntry]:
+class AskedModel(Struct, frozen=True):
+    """Who is asked: the model that a task has for its kind, else that of the settings."""
+
+    of_settings: str = ""
+    of_task: str = ""
+
+    @property
+    def name(self) -> str:
+        """The model; empty if no record has said so."""
+        return self.of_task or self.of_settings
+
+
+NOT_SAID: Final = AskedModel()
+
+
+def find_asked_model(fold: ThreadFold) -> AskedModel:
+    """Who is asked as a thread stands; before its own records, a fork asks whom its base asked."""
+    machine, of_task = fold.machine, ""
+    if isinstance(machine, TaskMachine):
+        memory = machine.state.memory
+        of_task = choose_model(memory.config.models, memory.task_type)
+    return AskedModel(machine.config.model_name, of_task)
+
+
+def list_usage(
+    entries: Iterable[tuple[int, str, Entry]], asked: AskedModel = NOT_SAID
+) -> Iterator[UsageEntry]:
     """Each use of a model, in order.
 
     Args:
         entries: sequence number, time and content of each record, from the first one on.
+        asked: who is asked before a record says so.
     """
-    state = UsageState()
+    state = UsageState(asked)
     for seq, at, entry in entries:
         if (found := state.read_entry(seq, at, entry)) is not None:
             yield found
@@ -76,31 +105,31 @@ class UsageState:
     """Who is asked, and in which turn, as the records so far have it.
 
     Args:
-        model: who is asked before a record has said so.
+        asked: who is asked before a record says so.
     """
 
-    def __init__(self, model: str = "") -> None:
+    def __init__(self, asked: AskedModel = NOT_SAID) -> None:
         self._turn = 0
-        self._settings = AgentConfig(model_name=model)
-        self._task = TaskGiven("")
+        self.asked = asked
 
     def read_entry(self, seq: int, at: str, entry: Entry) -> UsageEntry | None:
         """What the next record says was used, if anything."""
         if isinstance(entry, UserInput | TaskGiven):
             self._turn += 1
-            self._task = entry if isinstance(entry, TaskGiven) else self._task
+            if isinstance(entry, TaskGiven):
+                of_task = choose_model(entry.config.models, entry.task_type)
+                self.asked = AskedModel(self.asked.of_settings, of_task)
             return None
         if isinstance(entry, Configured):
-            self._settings = entry.config
+            self.asked = AskedModel(entry.config.model_name, self.asked.of_task)
             return None
-        is_merged = isinstance(entry, Merged)
+        asked = "" if isinstance(entry, Merged) else self.asked.name
         usage = _sum_merged_usage(entry) if isinstance(entry, Merged) else get_usage(entry)
         if usage is None:
             return None
-        task = self._task
-        chosen = choose_model(task.config.models, task.task_type) or self._settings.model_name
-        by = getattr(entry, "model", "") or ("" if is_merged else chosen)
-        return UsageEntry(seq, at, self._turn, _find_purpose(entry), by, usage)
+        by = getattr(entry, "model", "") or asked
+        purpose = _PURPOSES.get(type(entry), "")
+        return UsageEntry(seq, at, self._turn, purpose, by, usage)
 
 
 def _sum_merged_usage(entry: Merged) -> Usage | None:
@@ -109,18 +138,10 @@ def _sum_merged_usage(entry: Merged) -> Usage | None:
     return None if used == Usage() else used
 
 
-def _find_purpose(entry: Entry) -> str:
-    for kind, purpose in _PURPOSES.items():
-        if isinstance(entry, kind):
-            return purpose
-    return ""
-
-
 def sum_usage_by_turn(spent: Iterable[UsageEntry]) -> dict[int, Usage]:
     """The sum of each turn that used something, without what was merged: no turn used it."""
     sums: dict[int, Usage] = {}
     for one in spent:
-        if one.purpose == MERGED:
-            continue
-        sums[one.turn] = sums.get(one.turn, Usage()) + one.usage
+        if one.purpose != MERGED:
+            sums[one.turn] = sums.get(one.turn, Usage()) + one.usage
     return sums

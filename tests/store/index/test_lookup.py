@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.samples import answer, said
-from store.index.world import World, ids, kept, rebuilt, writing
+from store.index.world import World, ids, kept, read_usage, rebuilt, writing
 from store.shelf import CREATOR, Shelf, fill
+from treadle.core.llm import Usage
 from treadle.store.disk import FileStat, PosixDisk
 from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.store.local_store import LocalStore
@@ -64,6 +65,8 @@ def test_the_index_kept_is_the_index_made_anew(
     fresh = rebuilt(world.shelf)
     for table in fresh:
         assert now[table] == fresh[table], table
+    counted = sum((one.usage for one in world.index.list_day_usage()), Usage())
+    assert counted == sum(read_usage(world.shelf).values(), Usage())
     world.index.close()
 
 

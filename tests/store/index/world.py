@@ -7,17 +7,36 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from core.samples import CONFIG
 from store.shelf import CREATOR, TURN, Shelf, fill
+from thread.journals import at
+from treadle.core.llm import Usage
+from treadle.core.task.events import AgentConfig, TaskGiven
 from treadle.store.index.index_file import INDEX_NAME, IndexFile
 from treadle.store.index.index_update import IndexUpdater
 from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.store.index.schema import NUMBER_SHIFT
-from treadle.thread.codec import Entry
-from treadle.thread.facts import Annotated, GitObserved, Pinned, Renamed, Tagged, Trashed
+from treadle.thread.codec import Entry, decode_entry
+from treadle.thread.facts import (
+    Annotated,
+    BranchRecord,
+    Configured,
+    GitObserved,
+    Merged,
+    Pinned,
+    Renamed,
+    Tagged,
+    Trashed,
+)
+from treadle.thread.fold import TASK
 from treadle.thread.record import Head, encode_batch, scan_journal
+from treadle.thread.usage import list_usage
 
 
 def path_of(shelf: Shelf) -> Path:
@@ -27,7 +46,7 @@ def path_of(shelf: Shelf) -> Path:
 def dump(database: sqlite3.Connection) -> dict[str, Any]:
     """All that an index holds, by thread; the numbers it gives to threads say nothing."""
     names = dict(database.execute("SELECT number, id FROM journals").fetchall())
-    tables = ("journals", "threads", "tags", "commits")
+    tables = ("journals", "threads", "tags", "commits", "usage")
     found: dict[str, Any] = {}
     for table in tables:
         cursor = database.execute(f"SELECT * FROM {table}")
@@ -72,6 +91,20 @@ def rebuilt(shelf: Shelf) -> dict[str, Any]:
         shutil.rmtree(shelf.places.data / "elsewhere")
 
 
+def read_usage(shelf: Shelf) -> dict[str, Usage]:
+    """What each thread's records, read from the first to the last, say that it has used."""
+    read: dict[str, Usage] = {}
+    for folder in (shelf.threads.parent / "trash", shelf.threads):
+        for path in folder.glob("*.jsonl"):
+            records = scan_journal(path.read_bytes()).records
+            entries = ((one.seq, one.at, decode_entry(one.event)) for one in records)
+            used = sum((one.usage for one in list_usage(entries)), Usage())
+            read.pop(path.stem, None)
+            if used != Usage():
+                read[path.stem] = used
+    return read
+
+
 def ids(index: Index, filters: ThreadFilters = ThreadFilters()) -> list[str]:  # noqa: B008  frozen
     return [line.id for line in index.list_threads(filters)]
 
@@ -86,6 +119,23 @@ ENTRIES: tuple[Entry, ...] = (
     GitObserved("main", "c0ffee", True, "host/path", ("a.py",)),
     GitObserved("main", "beef"),
     Trashed(),
+    Configured(replace(CONFIG, model_name="model-2"), "scripted"),
+    Renamed("Asked", by="model", usage=Usage(3, 1, cost_usd=Decimal("0.1"))),
+    Renamed("Asked", by="model", usage=Usage(5, 2, estimated=True), model="model-3"),
+    Merged(
+        1,
+        "0" * 32,
+        (
+            BranchRecord(
+                2, at(2), "1" * 32, {"type": "renamed", "title": "t", "usage": {"input_tokens": 7}}
+            ),
+        ),
+    ),
+)
+
+TASK_FIRST: tuple[Entry, ...] = (
+    Configured(CONFIG, "scripted"),
+    TaskGiven("mend", config=AgentConfig(models={"default": "model-4"})),
 )
 
 
@@ -105,7 +155,10 @@ class World:
         return found[number % len(found)] if found else None
 
     def create(self, number: int) -> None:
-        self.shelf.create(*TURN[: number % 4])
+        if number % 5 == 4:
+            self.store.create(CREATOR, workspace="/w", machine=TASK, first=TASK_FIRST).close()
+        else:
+            self.shelf.create(*TURN[: number % 4])
 
     def append(self, number: int) -> None:
         path = self.some(number)

@@ -22,7 +22,7 @@ from treadle.thread.facts import Base, ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import NumberedEntry, Turn, list_merge_points, list_turn_starts
 from treadle.thread.output_references import find_kept_output
-from treadle.thread.usage import UsageEntry, list_usage
+from treadle.thread.usage import UsageEntry, find_asked_model, list_usage
 
 
 class ThreadViewHistory(Struct, frozen=True):
@@ -170,7 +170,7 @@ def read_history(store: LocalStore, thread_id: str, version: int, used: Usage) -
     }
     own, beginning = parts[0][1], store.load_initial_fold(thread_id)
     inherited = len(beginning.conversation)
-    spent = list(list_usage(own))
+    spent = list(list_usage(own, find_asked_model(beginning)))
     is_whole = sum((one.usage for one in spent), beginning.usage) == used
     begun = dict(list_turn_starts(store.load_initial_fold(thread_id), own))
     return ThreadViewHistory(own, said, spent if is_whole else (), inherited, begun, joined, kept)

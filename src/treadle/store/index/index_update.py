@@ -215,6 +215,7 @@ _SELECT_IDS: Final = "SELECT id FROM journals WHERE NOT in_trash"
 _SELECT_FOLDER: Final = f"""
 SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals WHERE number IN (
     SELECT number FROM threads WHERE workspace = :workspace AND {PENDING}
+    UNION SELECT number FROM threads WHERE workspace IS NULL AND problem != '' AND trashed = 0
     UNION SELECT number FROM (
         SELECT number FROM threads WHERE workspace = :workspace AND trashed = 0
         ORDER BY updated_at DESC LIMIT :count

@@ -19,9 +19,12 @@ from treadle.store.index.schema import add_texts, find_row_range
 from treadle.store.index.usage_rows import UsageCounter, add_usage, delete_usage
 from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
 from treadle.store.local_store import LocalStore
+from treadle.thread.codec import decode_entry
 from treadle.thread.document import ThreadSummary
+from treadle.thread.facts import ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import GENESIS, Head, JournalCondition, Record
+from treadle.thread.usage import NOT_SAID, AskedModel, find_asked_model
 
 WHOLE_SIZE_MAX: Final = 16 * 1024 * 1024
 """Of a longer output, in bytes, only what its message has is searched: beginning and end."""
@@ -29,7 +32,8 @@ WHOLE_SIZE_MAX: Final = 16 * 1024 * 1024
 STALE_SUMMARY: Final = 1
 """Stale is a thread whose summary may change though its journal does not: looked at each time."""
 STALE_RECORDS: Final = 2
-"""Stale is one whose records must be read again from the first."""
+"""Stale is one whose records must be read again from the first: a fork's among them, whose base
+cannot be read or is not what it was, for whom it asks stands there."""
 
 MISSING_FILE: Final = FileStat(-1, 0, 0)
 """Of a thread that has only a snapshot."""
@@ -50,6 +54,8 @@ class _KnownJournal(Struct, frozen=True, gc=False):
     hash: str
     head_size: int
     stale: int
+    model: str
+    task_model: str
 
     def stamp(self) -> tuple[int, int, int, int]:
         return self.in_trash, self.size, self.mtime_ns, self.inode
@@ -104,7 +110,7 @@ class ThreadIndexer:
         after = None if known is None else self._find_resume_point(thread_id, known, stamp)
         if after is None:
             _delete_texts(database, number)
-        head, is_clean, has_kept_past, damage = self._index_texts(
+        head, asked, is_clean, has_kept_past, damage = self._index_texts(
             database, number, thread_id, stamp, after, known
         )
         summary, is_settled = self._make_summary(thread_id, fold if is_clean else None, head)
@@ -114,10 +120,13 @@ class ThreadIndexer:
         _write_summary(database, number, summary, in_trash=bool(stamp[0]))
         if known is not None and not has_kept_past:
             request_purge(database)
-        if known is not None and not (has_kept_past and is_clean):
+        # A thread that was not known may have forks that were: synced or imported before it.
+        if known is None or not (has_kept_past and is_clean):
             _mark_forks_stale(database, thread_id)
-        stale = 0 if is_settled else STALE_SUMMARY
-        database.execute(_PUT_JOURNAL, (*stamp, head.seq, head.hash, head.size, stale, number))
+        is_fork = summary is not None and summary.forked_from is not None
+        stale = 0 if is_settled else STALE_RECORDS if is_fork else STALE_SUMMARY
+        row = (*stamp, head.seq, head.hash, head.size, stale, asked.of_settings, asked.of_task)
+        database.execute(_PUT_JOURNAL, (*row, number))
 
     def _find_resume_point(self, thread_id: str, known: _KnownJournal, stamp: Stamp) -> Head | None:
         """Where to go on reading; `None` if the journal is not what it was, as far as is seen.
@@ -141,23 +150,28 @@ class ThreadIndexer:
         stamp: Stamp,
         after: Head | None,
         known: _KnownJournal | None,
-    ) -> tuple[Head, bool, bool, str]:
+    ) -> tuple[Head, AskedModel, bool, bool, str]:
         """Take in the texts after `after`.
 
         Returns:
-            The end of what is intact, whether nothing stands behind it, whether all records that
-            were known are still there, and what is damaged.
+            The end of what is intact, who is asked there, whether nothing stands behind it, whether
+            all records that were known are still there, and what is damaged.
         """
         path = self._folders.path(thread_id, JOURNAL_SUFFIX, in_trash=bool(stamp[0]))
         reading = JournalReader(self._disk, path, after or Head())
         was = Head() if known is None else Head(known.seq, known.hash)
         has_kept_past = after is not None or not was.seq
 
-        counter = UsageCounter("" if after is None else _read_model(database, number))
+        asked = NOT_SAID
+        if known is not None and after is not None:
+            asked = AskedModel(known.model, known.task_model)
+        counter = UsageCounter(asked)
 
         def watched() -> Iterator[Record]:
-            nonlocal has_kept_past
+            nonlocal has_kept_past, counter
             for record in reading:
+                if record.seq == 1:
+                    counter = UsageCounter(self._find_first_asked(thread_id, record))
                 counter.add(record)
                 has_kept_past = has_kept_past or (record.seq, record.hash) == (was.seq, was.hash)
                 yield record
@@ -166,12 +180,22 @@ class ThreadIndexer:
             add_texts(database, number, watched(), self._read_whole_output)
         except TreadleError:  # it cannot be read: what was read of it counts, once it is whole
             _delete_texts(database, number)
-            return Head(), False, has_kept_past, ""
+            return Head(), NOT_SAID, False, has_kept_past, ""
         add_usage(database, number, counter)
         found = reading.found
         is_clean = found.condition is JournalCondition.CLEAN and not reading.is_missing
         damage = found.reason if found.condition is JournalCondition.CORRUPT else ""
-        return found.head, is_clean, has_kept_past, damage
+        return found.head, counter.asked_model, is_clean, has_kept_past, damage
+
+    def _find_first_asked(self, thread_id: str, first: Record) -> AskedModel:
+        """Who is asked before a record of the thread says so: a fork goes on as its base was."""
+        try:
+            header = decode_entry(first.event)
+            if isinstance(header, ThreadCreated) and header.base is not None:
+                return find_asked_model(self._store.load_initial_fold(thread_id))
+        except TreadleError:  # nobody can say
+            pass
+        return NOT_SAID
 
     def _read_whole_output(self, ref: BlobRef) -> str | None:
         """An output that is kept beside the thread, if it is there and not too long."""
@@ -211,25 +235,25 @@ class ThreadIndexer:
 
 _PUT_JOURNAL: Final = (
     "UPDATE journals SET in_trash = ?, size = ?, mtime_ns = ?, inode = ?, seq = ?, hash = ?, "
-    "head_size = ?, stale = ? WHERE number = ?"
+    "head_size = ?, stale = ?, model = ?, task_model = ? WHERE number = ?"
 )
 _SELECT_JOURNAL: Final = (
-    "SELECT number, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale FROM journals "
-    "WHERE id = ?"
+    "SELECT number, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale, model, "
+    "task_model FROM journals WHERE id = ?"
 )
 _PUT_THREAD: Final = (
     "INSERT OR REPLACE INTO threads (number, id, trashed, is_pinned, updated_at, workspace, branch,"
     " remote, state, machine, model, provider, parent, base, imported_from, is_unfinished, "
     "questions, problem, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_UPDATE_FORKS: Final = """
+_UPDATE_FORKS: Final = f"""
 WITH RECURSIVE forks (id, number) AS (
     SELECT id, number FROM threads WHERE base = ?
     UNION
     SELECT threads.id, threads.number FROM threads JOIN forks ON threads.base = forks.id
 )
-UPDATE journals SET stale = max(stale, 1) WHERE number IN (SELECT number FROM forks)
-"""
+UPDATE journals SET stale = {STALE_RECORDS} WHERE number IN (SELECT number FROM forks)
+"""  # noqa: S608  constants
 
 
 def make_stamp(found: FileStat, *, in_trash: bool) -> Stamp:
@@ -244,8 +268,8 @@ def _read_known_journal(database: sqlite3.Connection, thread_id: str) -> _KnownJ
 
 def _insert_journal(database: sqlite3.Connection, thread_id: str) -> int:
     made = database.execute(
-        "INSERT INTO journals (id, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale) "
-        "VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?) RETURNING number",
+        "INSERT INTO journals (id, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale, "
+        "model, task_model) VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?, '', '') RETURNING number",
         (thread_id, GENESIS, STALE_SUMMARY),
     ).fetchone()
     number: int = made[0]
@@ -294,12 +318,6 @@ def _delete_texts(database: sqlite3.Connection, number: int) -> None:
     database.execute("DELETE FROM words WHERE rowid BETWEEN ? AND ?", find_row_range(number))
     database.execute("DELETE FROM commits WHERE number = ?", (number,))
     delete_usage(database, number)
-
-
-def _read_model(database: sqlite3.Connection, number: int) -> str:
-    """Who answers in a thread, as it was taken in last."""
-    row = database.execute("SELECT model FROM threads WHERE number = ?", (number,)).fetchone()
-    return "" if row is None else row[0] or ""
 
 
 def _delete_rows(database: sqlite3.Connection, number: int) -> None:

@@ -15,7 +15,7 @@ from treadle.store.index.usage_rows import USAGE_TABLE
 from treadle.thread.record import Record
 from treadle.thread.search_texts import SearchTextKind, list_texts
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
 made anew."""
 
@@ -42,7 +42,9 @@ CREATE TABLE journals (
     seq INTEGER NOT NULL,
     hash TEXT NOT NULL,
     head_size INTEGER NOT NULL,
-    stale INTEGER NOT NULL
+    stale INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    task_model TEXT NOT NULL
 );
 CREATE TABLE threads (
     number INTEGER PRIMARY KEY,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from treadle.core.llm import Usage
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.record import Record
-from treadle.thread.usage import SUB_AGENT, UsageState
+from treadle.thread.usage import SUB_AGENT, AskedModel, UsageState
 
 USAGE_TABLE: Final = """
 CREATE TABLE usage (
@@ -65,12 +65,17 @@ class UsageCounter:
     What a sub-agent used is left out of the thread it worked for: it has a thread of its own.
 
     Args:
-        model: who answered before the first of them, if some were counted before.
+        asked: who was asked before the first of them.
     """
 
-    def __init__(self, model: str = "") -> None:
-        self._state = UsageState(model)
+    def __init__(self, asked: AskedModel) -> None:
+        self._state = UsageState(asked)
         self.sums: dict[tuple[str, str], DayUsage] = {}
+
+    @property
+    def asked_model(self) -> AskedModel:
+        """Who is asked after the last of them."""
+        return self._state.asked
 
     def add(self, record: Record) -> None:
         """Take in a record; one that this version does not know uses nothing."""
