@@ -174,6 +174,7 @@ def test_a_mode_that_asks_for_less_answers_the_question_that_is_open(
     assert "a + b" in (repository / "calc.py").read_text()
     talk.say("run", WAITING)
     talk.type(SHIFT_TAB)  # not to auto, which would have to be asked about, nor on to plan
+    talk.wait_for("answer first: mode auto is asked about when nothing else is")
     talk.answer("y")
     talk.wait_for("It ran.")
     assert talk.shown.splitlines()[-1].startswith("auto-edit")

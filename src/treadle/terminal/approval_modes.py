@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from treadle.terminal.chat_session import ChatSession
 
 _AUTO: Final = "auto"
+_AUTO_WAITS: Final = "answer first: mode auto is asked about when nothing else is"
 
 _MODE_OF_KEY: Final = {"y": "ask", "e": "auto-edit"}
 _PLAN_CHOICES: Final = (
@@ -59,6 +60,7 @@ class ApprovalModeSwitch:
             place = MODES.index(self._sessions.mode) if self._sessions.mode in MODES else -1
             wanted = MODES[(place + 1) % len(MODES)]
             if wanted == _AUTO and not self._may_auto and self._approvals.is_asking:
+                self._terminal.commit(styled_text(_AUTO_WAITS, "warn"))
                 return  # and not on to plan, which would refuse the call
             if not await self.choose(wanted):
                 await self.choose(MODES[0])
