@@ -15,6 +15,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from terminal.recording import RecordingTerminal, drawn
 from treadle import outputs
+from treadle.core.approval import describe_modified_call
 from treadle.core.conversation import Conversation, View
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import BlobRef, Message, ToolCall
@@ -23,6 +24,7 @@ from treadle.core.tools import (
     ToolErrorKind,
     ToolExecutionOutcome,
     ToolProgress,
+    format_outcome,
 )
 from treadle.outputs import Output, TurnOutcome
 from treadle.terminal.ports import STYLES
@@ -384,7 +386,7 @@ def test_the_last_turn_is_shown_again_when_a_thread_goes_on() -> None:
         Message.assistant("answer to it"),
         Message.user("second"),
         Message.assistant("I **will**", (BASH, edit)),
-        Message.tool(BASH, "Failed: it broke"),
+        Message.tool(BASH, "ERROR: Failed: it broke"),
         Message.tool(edit, "edited"),
         Message("assistant", "half", interrupted=True),
     ]
@@ -393,6 +395,24 @@ def test_the_last_turn_is_shown_again_when_a_thread_goes_on() -> None:
         *("", "> second", "", "I will", "", "✗ $ npm test  failed: Failed", "  it broke", ""),
         *("● edit_file a.py  +1 -1", "  - x", "  + y", "", "half", "", "interrupted"),
     ]
+
+
+def test_a_change_that_failed_is_not_shown_as_one_when_a_thread_goes_on() -> None:
+    edit = call("edit_file", "c2", path="a.py", edits=[{"old_str": "x", "new_str": "y"}])
+    missed = []
+    for kind in ToolErrorKind:
+        outcome = ToolExecutionOutcome.Error(edit.id, ToolError(kind, "so it is"))
+        told = format_outcome(outcome)
+        for text in (told, describe_modified_call(edit.arguments_json, told)):
+            messages = [
+                Message.user("go"),
+                Message.assistant("", (edit,)),
+                Message.tool(edit, text),
+            ]
+            shown = drawn(*Scene().view.history_blocks(messages))
+            if f"✗ edit_file a.py  failed: {kind.value}" not in shown or "+ y" in shown:
+                missed.append(text)
+    assert missed == []
 
 
 def test_earlier_turns_are_counted_and_what_was_rewound_is_not_shown_again() -> None:

@@ -20,7 +20,7 @@ from treadle.cli.question_output import show_pending_questions
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.task.table import State
-from treadle.core.tools import ToolExecutionOutcome
+from treadle.core.tools import ToolExecutionOutcome, format_outcome
 from treadle.models.prices.usage_text import describe_usage
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.thread.plan import read_plan_call
@@ -261,11 +261,7 @@ def _print_call(call: ToolCall) -> None:
 def _print_tool_result(output: outputs.ToolFinished) -> None:
     outcome = output.outcome
     is_good = isinstance(outcome, ToolExecutionOutcome.Success)
-    text = (
-        outcome.output
-        if isinstance(outcome, ToolExecutionOutcome.Success)
-        else f"ERROR: {outcome.error.text}"
-    )
+    text = format_outcome(outcome)
     shown = preview_output(text, output.tool_name, is_whole=outcome.blob is None)
     for line in shown.splitlines() or ["(no output)"]:
         _print_activity(f"  {line}", fg=None if is_good else "red", dim=is_good)

@@ -13,7 +13,7 @@ from treadle.core.events import Compacted, LlmEvent, Steered, ToolCompleted, Use
 from treadle.core.messages import ToolCall, describe_attachment
 from treadle.core.task.events import TaskGiven
 from treadle.core.tool_families import PERSONS_COMMAND
-from treadle.core.tools import ToolExecutionOutcome
+from treadle.core.tools import ToolExecutionOutcome, format_outcome
 from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
@@ -103,11 +103,7 @@ def _format_result(calls: CallsById, entry: ToolCompleted) -> Iterator[WatchLine
     if len(calls) > 1 or entry.call_id not in calls:
         yield WatchLine("aside", f"{_describe_call_id(calls, entry.call_id)}:")
     is_good = isinstance(outcome, ToolExecutionOutcome.Success)
-    text = (
-        outcome.output
-        if isinstance(outcome, ToolExecutionOutcome.Success)
-        else f"ERROR: {outcome.error.text}"
-    )
+    text = format_outcome(outcome)
     if isinstance(outcome, ToolExecutionOutcome.Success):
         for attachment in outcome.attachments:
             yield WatchLine("aside", describe_attachment(attachment))

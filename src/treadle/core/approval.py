@@ -216,6 +216,9 @@ def is_kind_covered(granted: str, kind: str) -> bool:
     return granted.endswith("/") and kind.endswith("/") and kind.startswith(granted)
 
 
+MODIFIED_HEAD: Final = "[a person changed the arguments to "
+
+
 def describe_modified_call(arguments_json: str, text: str) -> str:
     """What the model reads of a call that a person changed before it ran."""
-    return f"[a person changed the arguments to {arguments_json}]\n{text}"
+    return f"{MODIFIED_HEAD}{arguments_json}]\n{text}"

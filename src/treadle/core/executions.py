@@ -24,6 +24,7 @@ from treadle.core.events import (
 )
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import (
+    FAILURE_HEAD,
     CompletedToolInfo,
     EffectClass,
     Outcome,
@@ -32,6 +33,7 @@ from treadle.core.tools import (
     ToolErrorKind,
     ToolExecutionOutcome,
     ToolExecutionStatus,
+    format_outcome,
 )
 
 _Completed = ToolExecutionStatus.Completed
@@ -278,11 +280,10 @@ def append_results(
 def _format_result(status: Status | None, reason: str) -> str:
     """What the model reads of a call."""
     if isinstance(status, _Completed):
-        outcome = status.outcome
-        text = outcome.output if isinstance(outcome, _Success) else f"ERROR: {outcome.error.text}"
+        text = format_outcome(status.outcome)
     else:
         why = describe_open_call(status, reason)
-        text = f"ERROR: {ToolError(ToolErrorKind.CANCELLED, why).text}"
+        text = f"{FAILURE_HEAD} {ToolError(ToolErrorKind.CANCELLED, why).text}"
     if status is None or status.modified is UNSET:
         return text
     return describe_modified_call(status.modified, text)

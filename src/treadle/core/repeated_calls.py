@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from treadle.core.conversation import Conversation
 from treadle.core.messages import ToolCall, is_by_person
-from treadle.core.tools import Outcome, ToolExecutionOutcome
+from treadle.core.tools import Outcome, ToolExecutionOutcome, format_outcome
 
 REPEATS_MIN: Final = 3
 """From the how manieth time in a row on it is said."""
@@ -50,9 +50,7 @@ def add_repeat_note(conversation: Conversation, call: ToolCall, outcome: Outcome
 
 def read_outcome(outcome: Outcome) -> str:
     """What the model reads of an outcome, without a note of this module."""
-    if isinstance(outcome, ToolExecutionOutcome.Success):
-        return _remove_note(outcome.output)
-    return _remove_note(f"ERROR: {outcome.error.text}")
+    return _remove_note(format_outcome(outcome))
 
 
 def _remove_note(text: str) -> str:

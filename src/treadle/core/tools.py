@@ -7,7 +7,7 @@ belong to, as in the source document: `ToolExecutionStatus.Pending`, `ToolExecut
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -159,6 +159,16 @@ class ToolExecutionOutcome:
 
 
 Outcome: TypeAlias = ToolExecutionOutcome.Success | ToolExecutionOutcome.Error
+
+FAILURE_HEAD: Final = "ERROR:"
+"""How the result of a call begins that failed."""
+
+
+def format_outcome(outcome: Outcome) -> str:
+    """The result of a call, as the model reads it."""
+    if isinstance(outcome, ToolExecutionOutcome.Success):
+        return outcome.output
+    return f"{FAILURE_HEAD} {outcome.error.text}"
 
 
 class ApprovalBinding(Struct, frozen=True, omit_defaults=True):

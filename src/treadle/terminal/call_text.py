@@ -10,9 +10,16 @@ from msgspec import Struct
 
 from treadle.app.threads.call_arguments import list_written_paths
 from treadle.app.threads.call_text import describe_call
+from treadle.core.approval import MODIFIED_HEAD
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import FILE_CHANGES, PERSONS_COMMAND, ToolKind, kind_of
-from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome, ToolProgress
+from treadle.core.tools import (
+    FAILURE_HEAD,
+    Outcome,
+    ToolErrorKind,
+    ToolExecutionOutcome,
+    ToolProgress,
+)
 from treadle.thread.safe_text import sanitize_text
 
 HEAD_LINES_MAX: Final = 3
@@ -31,7 +38,11 @@ _EXIT: Final = re.compile(
 )
 """The line of a command's end; behind it stands what a hook said of the call, and what a command
 is told that it could not do."""
-_FAILURES: Final = frozenset(kind.value for kind in ToolErrorKind)
+_FAILURE: Final = re.compile(
+    rf"(?P<modified>{re.escape(MODIFIED_HEAD)}[^\n]*\]\n)?{FAILURE_HEAD} "
+    rf"(?P<kind>{'|'.join(re.escape(kind.value) for kind in ToolErrorKind)})(?:: ?|\n|\Z)"
+)
+"""The beginning of what a model reads of a failure, where a person has changed the call too."""
 _MINUTE_S: Final = 60
 _BAR_WIDTH: Final = 10
 _KILO: Final = 1000
@@ -87,13 +98,17 @@ def describe_outcome(outcome: Outcome) -> CallResultText:
 
 
 def parse_result_message(text: str) -> CallResultText:
-    """How a call ended, by what the model was told of it; a failure begins with its kind."""
-    head, colon, _ = text.partition("\n")[0].partition(":")
-    if head in _FAILURES:
-        return CallResultText(
-            lines_of(text[len(head) + len(colon) :].lstrip(" ")), f"failed: {head}", False, False
-        )
-    return _parse_output(text, is_part=False)
+    """How a call ended, by what the model was told of it; a failure says of which kind it is.
+
+    Other text that begins as a failure does is an output: commands print such lines.
+    """
+    found = _FAILURE.match(text)
+    if found is None:
+        return _parse_output(text, is_part=False)
+    said = (found["modified"] or "") + text[found.end() :]
+    if _EXIT.search(said):
+        return _parse_output(said, is_part=False)
+    return CallResultText(lines_of(said), f"failed: {found['kind']}", False, False)
 
 
 def _parse_output(text: str, *, is_part: bool) -> CallResultText:

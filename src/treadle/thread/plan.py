@@ -16,14 +16,11 @@ from msgspec import Meta, Struct
 from treadle.core.conversation import Conversation
 from treadle.core.messages import Message, ToolCall, is_by_person
 from treadle.core.tool_families import ToolKind, find_shape
+from treadle.core.tools import FAILURE_HEAD
 
 STEP_COUNT_MAX: Final = 50
 STEP_LENGTH_MAX: Final = 300
 """Characters of a step."""
-
-_FAILURE_HEAD: Final = "ERROR:"
-"""How the result of a call begins that failed."""
-
 
 _OTHER_WORDS: Final = {
     **dict.fromkeys(("completed", "complete", "finished"), "done"),
@@ -106,7 +103,7 @@ def find_plan(messages: Sequence[Message], *, in_last_turn: bool = False) -> Age
         if any(start <= index < end for start, end in hidden):
             continue
         message = messages[index]
-        if message.role == "tool" and message.content.startswith(_FAILURE_HEAD):
+        if message.role == "tool" and message.content.startswith(FAILURE_HEAD):
             failed.add(message.tool_call_id)
         if in_last_turn and is_by_person(message):
             return None

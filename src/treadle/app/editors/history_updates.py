@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Final
 
 from msgspec import Struct
 
@@ -18,16 +17,13 @@ from treadle.app.editors.session_updates import (
     SessionUpdate,
 )
 from treadle.core.messages import Message, ToolCall, describe_attachment, is_by_person
-from treadle.core.tools import ToolExecutionStatus
+from treadle.core.tools import FAILURE_HEAD, ToolExecutionStatus
 from treadle.errors import TreadleError
 from treadle.store.local_store import LocalStore
 from treadle.thread.fold import ThreadFold
 from treadle.thread.plan import find_plan, read_plan_call
 from treadle.thread.thoughts import list_thoughts
 from treadle.thread.typed_words import strip_additions
-
-FAILURE_HEAD: Final = "ERROR:"
-"""How the result of a call begins that failed."""
 
 
 class _History(Struct, frozen=True):

@@ -25,7 +25,7 @@ import msgspec
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Attachment, Message, ToolCall
-from treadle.core.tools import ToolDefinition
+from treadle.core.tools import FAILURE_HEAD, ToolDefinition
 from treadle.models.attachment_content import (
     encode_content,
     get_file_name,
@@ -293,7 +293,7 @@ def _make_result(message: Message, shown: list[dict[str, Any]]) -> dict[str, Any
         result["content"] = [*text, *shown]
     elif message.content.strip():
         result["content"] = message.content
-    if message.content.startswith("ERROR: "):
+    if message.content.startswith(f"{FAILURE_HEAD} "):
         result["is_error"] = True
     return result
 
