@@ -228,8 +228,7 @@ class ThreadIndexer:
         try:
             self._folders.find(thread_id)
         except UnknownThreadError:
-            _mark_forks_stale(database, thread_id)
-            _delete_rows(database, known.number)
+            _delete_rows(database, thread_id, known.number)
             request_purge(database)
 
 
@@ -280,7 +279,7 @@ def delete_thread(database: sqlite3.Connection, thread_id: str) -> None:
     """Remove all that is known of a thread."""
     known = _read_known_journal(database, thread_id)
     if known is not None:
-        _delete_rows(database, known.number)
+        _delete_rows(database, thread_id, known.number)
 
 
 def request_purge(database: sqlite3.Connection) -> None:
@@ -320,7 +319,9 @@ def _delete_texts(database: sqlite3.Connection, number: int) -> None:
     delete_usage(database, number)
 
 
-def _delete_rows(database: sqlite3.Connection, number: int) -> None:
+def _delete_rows(database: sqlite3.Connection, thread_id: str, number: int) -> None:
+    # Whoever looks next does not know that this thread ever was, and what hangs on it.
+    _mark_forks_stale(database, thread_id)
     _delete_texts(database, number)
     for table in ("tags", "threads", "journals"):
         database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608  constant
