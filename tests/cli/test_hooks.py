@@ -18,7 +18,8 @@ from treadle.app.sessions.tool_hooks import add_hooks
 from treadle.config.settings import Hook, HookMoment
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, ToolErrorKind, ToolExecutionOutcome
-from treadle.tools.registry import Registry, tool
+from treadle.tools.function_tool import tool
+from treadle.tools.registry import Registry
 
 CALL = ToolCall("c1", "append", '{"text":"x"}')
 

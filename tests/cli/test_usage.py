@@ -18,7 +18,7 @@ from treadle.app.threads.usage_report import sum_usage
 from treadle.core.events import LlmEvent
 from treadle.core.llm import LlmResponse, Usage
 from treadle.core.messages import Message
-from treadle.core.task.events import AgentConfig, TaskGiven
+from treadle.core.task.events import TaskConfig, TaskGiven
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, Renamed
 from treadle.thread.fold import TASK
@@ -115,7 +115,7 @@ def test_a_fork_asks_whom_its_base_asked_and_counts_what_is_its_own(shelf: Shelf
 
 
 def test_a_task_asks_the_model_of_its_kind_whatever_was_known_of_it(shelf: Shelf) -> None:
-    task = TaskGiven("mend", config=AgentConfig(models={"default": "t:task"}))
+    task = TaskGiven("mend", config=TaskConfig(models={"default": "t:task"}))
     writer = shelf.store.create("treadle/0.1.0", machine=TASK, first=(by("a:one"), task))
     for model in ("a:one", "b:two"):
         fill(writer, (by(model), Renamed("t", by="model", usage=Usage(3, 1))))

@@ -26,7 +26,8 @@ from treadle.core.config import AgentConfig
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.session import Session
 from treadle.tools.builtin import builtin_tools
-from treadle.tools.registry import Registry, tool
+from treadle.tools.function_tool import tool
+from treadle.tools.registry import Registry
 
 PATCH: Final = """\
 *** Begin Patch

@@ -25,13 +25,14 @@ from treadle import outputs
 from treadle.answers import Answer, Resolution, Verdict
 from treadle.core.approval import AlwaysAsk, Approved, AskAbove, Question
 from treadle.core.messages import ToolCall
-from treadle.core.task.events import AgentConfig as TaskConfig
+from treadle.core.task.events import TaskConfig
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
 from treadle.core.tools import RiskLevel
 from treadle.errors import ApprovalNeeded
 from treadle.outputs import TurnOutcome
-from treadle.tools.registry import Registry, tool
+from treadle.tools.function_tool import tool
+from treadle.tools.registry import Registry
 
 ONE_BY_ONE: Final = replace(CONFIG, parallel_max=1)
 CAREFUL: Final = replace(ONE_BY_ONE, approval=AlwaysAsk())
@@ -149,7 +150,7 @@ async def test_a_sub_agent_does_not_begin_without_the_yes_it_needs(desk: Desk) -
     spin = {"tool": "spinner", "arguments": {"task": "spin"}}
     replies = ({"calls": [{"tool": "look"}, spin]}, "done")
     sub_agents = (
-        agent(desk, DONE).sub_agent("spinner", "spins", agent(desk, DONE))._make_sub_agents()
+        agent(desk, DONE).sub_agent("spinner", "spins", agent(desk, DONE)).make_sub_agents()
     )
     tools = Toolbox(look=read(for_ever))
     session = desk.new(Model(*replies), tools, ONE_BY_ONE, sub_agents=sub_agents)

@@ -21,8 +21,11 @@ from treadle.core.approval import AlwaysAsk, Approved, Question, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import EffectClass, Outcome
 from treadle.runtime.session import Session
+from treadle.tools.context import ToolContext
 from treadle.tools.files import rewrite
-from treadle.tools.registry import Registry, ToolContext, ToolReturn, tool
+from treadle.tools.function_tool import tool
+from treadle.tools.registry import Registry
+from treadle.tools.tool_return import ToolReturn
 from treadle.tools.write_scope import make_write_result, scope_of_writing
 
 REFUSED = "but the file has changed since"

@@ -28,7 +28,10 @@ from treadle.core.tools import (
 )
 from treadle.tools import apply_patch as patch_tool
 from treadle.tools.apply_patch import scope_of_patch
-from treadle.tools.registry import Registry, ToolContext, ToolReturn, tool
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import tool
+from treadle.tools.registry import Registry
+from treadle.tools.tool_return import ToolReturn
 
 
 @tool(effect=EffectClass.MUTATE, scope_of=scope_of_patch)

@@ -10,8 +10,7 @@ from runtime.task.agents import DONE
 from runtime.test_steering import Model
 from treadle.core.approval import Approved, AskAbove, NeverAsk, OnlyRead
 from treadle.core.config import AgentConfig
-from treadle.core.task.events import AgentConfig as TaskConfig
-from treadle.core.task.events import TaskGiven
+from treadle.core.task.events import TaskConfig, TaskGiven
 from treadle.core.tools import RiskLevel
 from treadle.outputs import InputDelivered, TurnOutcome, TurnStarted
 from treadle.runtime.engine import AgentEngine, TaskOptions

@@ -38,13 +38,13 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import BlobRef, Message, ToolCall
-from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.task.events import (
     CustomState,
     Graph,
     MemoryChanges,
     StateCompleted,
     StateFailed,
+    TaskConfig,
     TaskGiven,
     TaskResumed,
     TimeRanOut,
@@ -231,7 +231,7 @@ GIVEN: Final = TaskGiven(
     at(1),
     "research",
     "be exact",
-    Limits(
+    TaskConfig(
         max_steps=14,
         max_retries=2,
         confidence_threshold=0.25,
@@ -312,7 +312,7 @@ OUT_OF_TIME: Final = Golden(
             TaskGiven(
                 "be quick",
                 at(1),
-                config=Limits(parallel_tools=False),
+                config=TaskConfig(parallel_tools=False),
                 budget=TokenBudget(max_time_s=1.5),
             ),
         ),

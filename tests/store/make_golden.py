@@ -40,8 +40,14 @@ from treadle.core.events import (
 )
 from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import BlobRef, CallPart, Message, NativeLayout, OpaquePart, TextPart
-from treadle.core.task.events import TASK_EVENTS, CustomState, Graph, MemoryChanges, TraceLine
-from treadle.core.task.events import AgentConfig as Limits
+from treadle.core.task.events import (
+    TASK_EVENTS,
+    CustomState,
+    Graph,
+    MemoryChanges,
+    TaskConfig,
+    TraceLine,
+)
 from treadle.core.tools import (
     EffectClass,
     RiskLevel,
@@ -165,7 +171,7 @@ THREADS: tuple[Golden, ...] = (
 TAGGED = (*DURABLE, *TASK_EVENTS, *Fact.__args__, *Policy.__args__, *Decision.__args__)
 PLAIN = (AgentConfig, LlmResponse, LlmError, Usage, ToolError, NativeLayout, BlobRef)
 PLAIN_OF_YEARS = (Base, View, Compaction)
-PLAIN_OF_TASKS = (Limits, TokenBudget, CustomState, Graph, MemoryChanges, TraceLine)
+PLAIN_OF_TASKS = (TaskConfig, TokenBudget, CustomState, Graph, MemoryChanges, TraceLine)
 
 
 def check_whole(stored: bytes) -> None:

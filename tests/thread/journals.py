@@ -51,13 +51,13 @@ from treadle.core.task.events import (
     MemoryChanges,
     StateCompleted,
     StateFailed,
+    TaskConfig,
     TaskGiven,
     TaskInformed,
     TaskResumed,
     TimeRanOut,
     TraceLine,
 )
-from treadle.core.task.events import AgentConfig as Limits
 from treadle.core.tools import Access, RiskLevel
 from treadle.thread.codec import Entry, decode_entry, encode_entry
 from treadle.thread.facts import (
@@ -338,7 +338,7 @@ EVERY_ENTRY: Final[tuple[Entry, ...]] = (
         at(3),
         "research",
         "be exact",
-        Limits(max_steps=3, models={"default": "model-1"}, output_schema={"type": "object"}),
+        TaskConfig(max_steps=3, models={"default": "model-1"}, output_schema={"type": "object"}),
         TokenBudget(max_total=9, max_cost_usd=Decimal("0.1"), max_time_s=1.5),
         ("drop",),
         Graph((CustomState("Gate", ("extra",)),), (("Gate", "One", "Done"),), ("Parked",), 9),

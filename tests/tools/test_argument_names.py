@@ -16,9 +16,9 @@ from treadle.tool_failure import ToolFailure
 from treadle.tools.argument_names import ArgumentConflictError, adapt_arguments
 from treadle.tools.bash import bash
 from treadle.tools.edit_file import Edit, edit_file
+from treadle.tools.function_tool import AnyTool, tool
 from treadle.tools.list_files import list_files
 from treadle.tools.read_file import read_file
-from treadle.tools.registry import AnyTool, tool
 from treadle.tools.search_files import search_files
 from treadle.tools.write_file import write_file
 

@@ -30,7 +30,10 @@ from treadle.errors import UsageError
 from treadle.runtime.ports import Tools
 from treadle.tool_failure import ToolFailure
 from treadle.tools import tool_thread
-from treadle.tools.registry import AnyTool, Arguments, Registry, ToolContext, ToolReturn, tool
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import AnyTool, Arguments, tool
+from treadle.tools.registry import Registry
+from treadle.tools.tool_return import ToolReturn
 
 Success = ToolExecutionOutcome.Success
 GOLDEN = {

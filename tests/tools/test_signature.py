@@ -13,7 +13,9 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
 from treadle.tool_failure import ToolFailure
-from treadle.tools.registry import Registry, ToolContext, tool
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import tool
+from treadle.tools.registry import Registry
 
 
 class Point(Struct, frozen=True, forbid_unknown_fields=True):

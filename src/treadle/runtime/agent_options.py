@@ -10,19 +10,20 @@ import msgspec
 
 from treadle.core.approval import Policy
 from treadle.core.budget import TokenBudget
-from treadle.core.config import AgentConfig as RequestSettings
-from treadle.core.task.events import AgentConfig, Graph
+from treadle.core.config import AgentConfig
+from treadle.core.task.events import Graph, TaskConfig
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
 from treadle.errors import BuildError
 from treadle.outputs import Output
+from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
 from treadle.runtime.ports import Provider, Store, TextRedactor, Workspace
 
 COUNT_LIMIT: Final = 2**63
 """JSON has no larger integers that every reader agrees on, and no infinity."""
 
-_LIMIT_TYPES: Final = tuple[AgentConfig, TokenBudget | None]
+_LIMIT_TYPES: Final = tuple[TaskConfig, TokenBudget | None]
 
 
 _OTHER_AGENT_HINT: Final = "resume it with the program that began it"
@@ -38,7 +39,7 @@ class AgentKeywords(TypedDict, total=False):
     llm: Provider
     tools: Iterable[Any]
     store: Store
-    config: AgentConfig
+    config: TaskConfig
     max_steps: int
     max_retries: int
     confidence_threshold: float
@@ -52,14 +53,14 @@ class AgentKeywords(TypedDict, total=False):
     approval: Policy
     on_approval: ApprovalCallback
     blacklist: Iterable[str]
-    output: type[Any] | Mapping[str, Any]
+    output: type[Any] | Mapping[str, Any] | AnswerForm[Any]
     on_output: Callable[[Output], None]
-    settings: RequestSettings
+    settings: AgentConfig
     workspace: Workspace
     redactor: TextRedactor
 
 
-def _list_rules(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
+def _list_rules(config: TaskConfig, budget: TokenBudget | None) -> Iterable[tuple[bool, str]]:
     """Each limit that can be wrong, and the sentence that says so."""
     yield config.max_steps >= 1, "max_steps must be at least 1"
     yield config.max_retries >= 0, "max_retries must not be negative"
@@ -72,7 +73,7 @@ def _list_rules(config: AgentConfig, budget: TokenBudget | None) -> Iterable[tup
         yield is_good, f"the budget's {name} must not be negative, nor without end: {limit}"
 
 
-def check_limits(config: AgentConfig, budget: TokenBudget | None, policy: Policy) -> None:
+def check_limits(config: TaskConfig, budget: TokenBudget | None, policy: Policy) -> None:
     """Raise `BuildError` for the first limit that cannot be, or is not of its kind."""
     try:
         msgspec.convert(msgspec.to_builtins([config, budget]), _LIMIT_TYPES)

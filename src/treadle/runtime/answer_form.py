@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 import msgspec
 
 from treadle.errors import UsageError
+from treadle.tools.value_types import make_decoder, make_schema
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import, and few threads need it
     from jsonschema import Draft202012Validator, SchemaError, ValidationError
@@ -47,14 +48,14 @@ class AnswerForm(Generic[T]):
 
     @staticmethod
     def of_type(kind: type[V]) -> AnswerForm[V]:
-        """The form of a type: a `msgspec.Struct`, or any other that `msgspec` has a schema for.
+        """The form of a type: any that `treadle.tools.value_types` knows.
 
         Raises:
             UsageError: JSON cannot say a value of this type; the message says why.
         """
         try:
-            schema = _to_plain_json(msgspec.json.schema(kind))
-            decoder: msgspec.json.Decoder[V] = msgspec.json.Decoder(kind)
+            schema = _to_plain_json(make_schema(kind))
+            decoder: msgspec.json.Decoder[V] = make_decoder(kind)
         except (TypeError, ValueError, RecursionError) as error:
             name = getattr(kind, "__name__", repr(kind))
             reason = " ".join(str(error).split())

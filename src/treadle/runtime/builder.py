@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from treadle.core.approval import NeverAsk, Policy
 from treadle.core.budget import TokenBudget
-from treadle.core.config import AgentConfig as RequestSettings
-from treadle.core.config import choose_model
-from treadle.core.task.events import AgentConfig, CustomState, Graph, TaskGiven
+from treadle.core.config import AgentConfig, choose_model
+from treadle.core.task.events import CustomState, Graph, TaskConfig, TaskGiven
 from treadle.core.task.graph import check_graph
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import ToolDefinition
@@ -55,10 +54,10 @@ class AgentBuilder:
         self._task = task
         self._task_type = "default"
         self._system_prompt = ""
-        self._config = AgentConfig()
+        self._config = TaskConfig()
         self._budget: TokenBudget | None = None
         self._blacklist: frozenset[str] = frozenset()
-        self._settings = RequestSettings(max_tokens=0)
+        self._settings = AgentConfig(max_tokens=0)
         self._policy: Policy | None = None
         self._llm: Provider | None = None
         self._tools: tuple[Any, ...] = ()
@@ -89,17 +88,12 @@ class AgentBuilder:
         self._system_prompt = check_text("system_prompt", text)
         return self
 
-    def config(self, config: AgentConfig) -> Self:
-        """All limits at once; those that are set after it change it.
-
-        Args:
-            config: the `AgentConfig` of `treadle.core.task.events`; that of conversations, which
-                says how requests are made, goes to `settings`.
-        """
-        if not isinstance(config, AgentConfig):
+    def config(self, config: TaskConfig) -> Self:
+        """All limits at once; those that are set after it change it."""
+        if not isinstance(config, TaskConfig):
             raise BuildError(
                 f"config(...) takes the limits of a task, not {type(config).__qualname__}",
-                hint="treadle.core.task.events.AgentConfig; how requests are made: settings(...)",
+                hint="a TaskConfig; how requests are made: settings(...)",
             )
         self._config = config
         if self._form is not None:
@@ -184,7 +178,7 @@ class AgentBuilder:
         """Models by kind of task; `default` serves the others."""
         return self._set_limits(models={**self._config.models, **names})
 
-    def settings(self, settings: RequestSettings) -> Self:
+    def settings(self, settings: AgentConfig) -> Self:
         """Temperature, reasoning, time limits of requests and tools, retries of failed requests.
 
         A policy of `approval` stands whatever comes here.
@@ -195,13 +189,15 @@ class AgentBuilder:
         self._settings = settings
         return self
 
-    def output(self, form: type[Any] | Mapping[str, Any]) -> Self:
-        """The form of the answer: a type (a `msgspec.Struct`, say), or a JSON schema.
+    def output(self, form: type[Any] | Mapping[str, Any] | AnswerForm[Any]) -> Self:
+        """The form of the answer: a type (a `msgspec.Struct`, say), a JSON schema, or a form.
 
         Raises:
             UsageError: it is neither.
         """
-        if isinstance(form, Mapping):
+        if isinstance(form, AnswerForm):
+            self._form = form
+        elif isinstance(form, Mapping):
             self._form = AnswerForm.of_schema(form)
         else:
             self._form = AnswerForm.of_type(form)
@@ -231,7 +227,7 @@ class AgentBuilder:
         """
         if not isinstance(agent, AgentBuilder):
             raise BuildError(f"the sub-agent {name!r} is no AgentBuilder but {agent!r}")
-        from treadle.tools.registry import is_tool_name
+        from treadle.tools.function_tool import is_tool_name
 
         if not is_tool_name(name):
             raise BuildError(f"{name!r} cannot be the name of a tool")
@@ -406,7 +402,7 @@ class AgentBuilder:
         writer: Writer,
         llm: Provider,
         tools: Tools,
-        settings: RequestSettings | None,
+        settings: AgentConfig | None,
         origin: ParentCall | None,
         *,
         is_new: bool,
@@ -421,7 +417,7 @@ class AgentBuilder:
                 workspace=self._workspace,
                 redactor=self._get_redactor(),
                 approve=approve or (None if origin is None else origin.approve),
-                sub_agents=self._make_sub_agents(),
+                sub_agents=self.make_sub_agents(),
                 on_output=self._on_output,
             ),
             TaskOptions(self._handlers, self._form, is_new),
@@ -443,7 +439,8 @@ class AgentBuilder:
             self._redactor = make_user_redactor()
         return self._redactor
 
-    def _make_sub_agents(self) -> tuple[SubAgent, ...]:
+    def make_sub_agents(self) -> tuple[SubAgent, ...]:
+        """Its sub-agents, as a driver takes them."""
         return tuple(
             SubAgent(name, description, self._make_starter(agent), self._make_reopener(agent))
             for name, description, agent in self._children
@@ -461,7 +458,7 @@ class AgentBuilder:
         )
 
     def _list_definitions(self, tools: Tools) -> tuple[ToolDefinition, ...]:
-        return (*tools.definitions(), *(one.definition for one in self._make_sub_agents()))
+        return (*tools.definitions(), *(one.definition for one in self.make_sub_agents()))
 
     def _make_child_builder(self, agent: AgentBuilder, task: str) -> AgentBuilder:
         """The sub-agent's builder with this one's model, store and redactor where it has none."""
@@ -491,9 +488,10 @@ class AgentBuilder:
             raise BuildError("a registry stands alone", hint="put all tools into it")
         if self._registry is not None:
             return self._llm, self._registry
-        from treadle.tools.registry import Registry, Tool
+        from treadle.tools.function_tool import Tool
+        from treadle.tools.registry import Registry
 
         for one in self._tools:
             if not isinstance(one, Tool):
-                raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool()")
+                raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool")
         return self._llm, Registry(self._tools)

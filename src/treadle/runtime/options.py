@@ -59,7 +59,7 @@ def check_parts(writer: object, provider: object, tools: object) -> None:
     rules = (
         (writer, "stage", "thread", "LocalStore.create(...) or LocalStore.open(...) gives one"),
         (provider, "stream", "provider", "AnthropicProvider(), ScriptedModel.of(...), ..."),
-        (tools, "execute", "set of tools", "Registry([...]) makes one of functions with @tool()"),
+        (tools, "execute", "set of tools", "Registry([...]) makes one of functions with @tool"),
     )
     for part, method, noun, hint in rules:
         if not callable(getattr(part, method, None)):

@@ -87,7 +87,8 @@ class Tools(Protocol):
 
         Args:
             call: as the model asked; its arguments may be malformed.
-            key: the same for every run of the same call: an idempotency key.
+            key: the same for every run of the same call: an idempotency key. It begins with the id
+                of the thread and a colon.
             progress: called from the event loop, as often as the tool likes.
             sightings: which files the model has been told of in this thread.
             background: who looks after commands that go on when the call has its result.

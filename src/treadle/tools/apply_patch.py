@@ -11,16 +11,18 @@ from treadle.core.sightings import Sightings
 from treadle.core.tools import EffectClass, RewrittenFile, RiskLevel, ToolErrorKind
 from treadle.sandbox.thread_scratch import expand_variable
 from treadle.tool_failure import ToolFailure
+from treadle.tools.context import ToolContext
 from treadle.tools.file_batch import FileReader, FileRewrite, check_all, rewrite_all
 from treadle.tools.files import ABSENT, Written, digest_of
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.known_files import refuse_changed, refuse_unseen
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.near_names import with_near_names
 from treadle.tools.patch_changes import PatchedFile, PatchedFiles, patch_files
 from treadle.tools.patch_format import PatchSection, list_patch_paths, parse_patch
 from treadle.tools.paths import Root
-from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
 from treadle.tools.syntax_remark import describe_syntax
+from treadle.tools.tool_return import ToolReturn
 from treadle.tools.write_scope import risk_of_path, scope_of_path
 
 

@@ -9,7 +9,8 @@ from msgspec import Meta
 from treadle.core.approval import Scope
 from treadle.core.tools import Access, EffectClass, RiskLevel
 from treadle.tools.background import BackgroundCommand, BackgroundCommands
-from treadle.tools.registry import Arguments, ToolContext, tool
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import Arguments, tool
 
 WAIT_S_MAX: Final = 3600.0
 _TAIL_SIZE: Final = 2000

@@ -38,10 +38,12 @@ from treadle.tools.command_access import (
     make_wish,
 )
 from treadle.tools.command_hints import find_hints
+from treadle.tools.context import ToolContext
 from treadle.tools.files import ABSENT, content_of
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.output import Output
 from treadle.tools.paths import Root, as_failure
-from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
+from treadle.tools.tool_return import ToolReturn
 
 TIMEOUT_S: Final = 60.0
 BACKGROUND_TIMEOUT_S: Final = 3600.0

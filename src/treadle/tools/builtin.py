@@ -16,10 +16,10 @@ from treadle.tools.apply_patch import apply_patch
 from treadle.tools.background_command import background_command
 from treadle.tools.bash import bash
 from treadle.tools.edit_file import edit_file
+from treadle.tools.function_tool import AnyTool
 from treadle.tools.list_files import list_files
 from treadle.tools.plan import plan
 from treadle.tools.read_file import read_file
-from treadle.tools.registry import AnyTool
 from treadle.tools.search_files import search_files
 from treadle.tools.web_fetch import web_fetch
 from treadle.tools.write_file import write_file

@@ -19,13 +19,15 @@ from msgspec import Meta, Struct
 from treadle.core.sightings import Sightings
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tool_failure import ToolFailure
+from treadle.tools.context import ToolContext
 from treadle.tools.edit_causes import Missing, find_cause, show_cause
 from treadle.tools.files import EDIT_SIZE_MAX, check_rewrite, digest_of, read_if_there, rewrite
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.known_files import refuse_changed
 from treadle.tools.near_names import with_near_names
 from treadle.tools.paths import Root
-from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
 from treadle.tools.shown_lines import show_lines
+from treadle.tools.tool_return import ToolReturn
 from treadle.tools.white_space import fit_replacement
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
 

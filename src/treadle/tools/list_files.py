@@ -9,8 +9,9 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from treadle.core.tools import EffectClass, RiskLevel
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.globs import make_filter
-from treadle.tools.registry import Arguments, ToolContext, tool
 from treadle.tools.walk import walk
 
 ENTRY_COUNT_MAX: Final = 500

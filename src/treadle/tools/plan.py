@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from treadle.core.tools import EffectClass, RiskLevel
 from treadle.thread.plan import STEP_COUNT_MAX, AgentPlan, PlanStep
-from treadle.tools.registry import tool
+from treadle.tools.function_tool import tool
 
 
 @tool(effect=EffectClass.READ, risk=RiskLevel.LOW)

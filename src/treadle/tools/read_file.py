@@ -15,12 +15,14 @@ from treadle.core.messages import SeenFile
 from treadle.core.sightings import Sighting
 from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.tool_failure import ToolFailure
+from treadle.tools.context import ToolContext
 from treadle.tools.files import read_unless_large
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.known_files import find_repetition
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.near_names import with_near_names
 from treadle.tools.paths import as_failure
-from treadle.tools.registry import Arguments, ShownFile, ToolContext, ToolReturn, tool
+from treadle.tools.tool_return import ShownFile, ToolReturn
 
 OUTPUT_SIZE_MAX: Final = 30_000
 """Bytes of a file in one answer; below the 32 KiB above which a thread stores output apart."""

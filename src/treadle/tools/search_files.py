@@ -16,10 +16,11 @@ from treadle.core.tools import EffectClass, RiskLevel, ToolErrorKind
 from treadle.process.environment import clean_environment
 from treadle.process.program import Cause, run
 from treadle.tool_failure import ToolFailure
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.globs import expand_braces
 from treadle.tools.grep import EXIT_BAD_PATTERN, Request
 from treadle.tools.paths import Root, as_failure
-from treadle.tools.registry import Arguments, ToolContext, tool
 
 SEARCH_S_MAX: Final = 20.0
 """Seconds for one search; 100,000 files need a few."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import inspect
 import re
 import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +23,7 @@ from treadle.errors import UsageError
 from treadle.tool_failure import ToolFailure
 from treadle.tools.argument_names import ArgumentConflictError, adapt_arguments
 from treadle.tools.shown_schema import show_schema, translate_names
+from treadle.tools.value_types import adapt_type, dec_hook, inline_references, schema_hook
 
 DEPTH_MAX: Final = 64
 """Levels of nesting in arguments, as in records; what is deeper breaks whoever walks over it."""
@@ -31,8 +34,6 @@ _SECTION: Final = re.compile(r"(Args|Arguments|Returns|Yields|Raises|Examples?|N
 _ENTRY: Final = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)")
 _PLACE: Final = re.compile(r" - at `(\$[^`]*)`\Z")
 _STEP: Final = re.compile(r"\.(\w+)|\[")
-_LITERAL: Final = frozenset({"default", "enum", "const", "examples"})
-"""Keywords of JSON schema that hold values, not schemas."""
 
 
 class Signature:
@@ -55,7 +56,11 @@ class Signature:
         self._name = function.__name__
         hints = self._hints(function)
         parameters = list(inspect.signature(function).parameters.values())
-        self.takes_context: Final = bool(parameters) and hints.get(parameters[0].name) is context
+        self.takes_self: Final = _is_method(function, parameters, hints)
+        del parameters[: self.takes_self]
+        first = hints.get(parameters[0].name) if parameters else None
+        self.takes_context: Final = first is context or typing.get_origin(first) is context
+        self.deps: Final = next(iter(typing.get_args(first)), None) if self.takes_context else None
         self.description, described = _read_docstring(inspect.getdoc(function) or "")
         if not self.description:
             raise self._fault("has no docstring; the model needs it to know what the tool does")
@@ -71,11 +76,12 @@ class Signature:
             self._arguments = msgspec.defstruct(
                 self._name, fields, forbid_unknown_fields=True, kw_only=True, frozen=True
             )
-            self._schema: Final = _plain_schema(self._arguments)
+            self._schema: Final = _make_schema(self._arguments)
         except (TypeError, RecursionError) as error:
             raise self._fault(f"takes what JSON cannot say: {error}") from error
         self.schema: Final = self._schema if shape is None else show_schema(self._schema, shape)
-        self._decoder: msgspec.json.Decoder[Struct] = msgspec.json.Decoder(self._arguments)
+        self._decoder = msgspec.json.Decoder(self._arguments, dec_hook=dec_hook)
+        self._check_result(hints.get("return"))
 
     def parse(self, arguments_json: str) -> dict[str, Any]:
         """The arguments by name, defaults filled in.
@@ -110,13 +116,16 @@ class Signature:
             if self._shape is None:
                 return self._decoder.decode(data)
             given = msgspec.json.decode(data, type=dict[str, Any])
-            return msgspec.convert(self._shape.restore(given), self._arguments)
+            return self._convert(self._shape.restore(given))
         except msgspec.ValidationError as error:
             try:
                 given = msgspec.json.decode(data)
             except msgspec.DecodeError:  # a number that is too large for anything
                 raise error from None
-            return msgspec.convert(self.adapt(given), self._arguments)
+            return self._convert(self.adapt(given))
+
+    def _convert(self, given: Any) -> Struct:
+        return msgspec.convert(given, self._arguments, dec_hook=dec_hook)
 
     def adapt(self, arguments: Any) -> Any:
         """The arguments of a call, decoded, under the names and in the types that they have here.
@@ -157,11 +166,23 @@ class Signature:
             raise self._fault(f"cannot be called by names alone: {parameter}")
         if name not in hints:
             raise self._fault(f"does not annotate {name}")
-        hint = hints[name]
+        try:
+            hint = adapt_type(hints[name])
+        except TypeError as error:
+            raise self._fault(f"takes for `{name}` what JSON cannot say: {error}") from error
         if description:
             hint = Annotated[hint, Meta(description=description)]
-        default = () if parameter.default is parameter.empty else (parameter.default,)
-        return (name, hint, *default)
+        has_default = parameter.default is not parameter.empty
+        return (name, hint, *[_make_default(parameter.default)] * has_default)
+
+    def _check_result(self, hint: Any) -> None:
+        """Raise for a type of the result whose values JSON cannot say, as far as that is known."""
+        if hint is None or hint is Any or isinstance(hint, TypeVar):
+            return
+        try:
+            adapt_type(hint)
+        except TypeError as error:
+            raise self._fault(f"returns what JSON cannot say: {error}") from error
 
     def _fault(self, what: str) -> UsageError:
         return UsageError(f"the tool {self._name} {what}")
@@ -198,26 +219,27 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     return "\n".join(description).strip(), described
 
 
-def _plain_schema(arguments: type[Struct]) -> dict[str, Any]:
-    """The schema without references and titles: not every model server follows them."""
-    (top,), components = msgspec.json.schema_components([arguments], ref_template="{name}")
+def _is_method(
+    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], hints: Mapping[str, Any]
+) -> bool:
+    """Whether it was declared in a class, where its first parameter is the object."""
+    place = function.__qualname__.rpartition(".")[0]
+    is_in_class = bool(place) and not place.endswith("<locals>") and not inspect.ismethod(function)
+    return is_in_class and bool(parameters) and parameters[0].name not in hints
 
-    def inline(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return [inline(item) for item in value]
-        if not isinstance(value, dict):
-            return value
-        if "$ref" in value:
-            told = {key: item for key, item in value.items() if key != "$ref"}
-            return {**inline(components[value["$ref"]]), **told}
-        plain: dict[str, Any] = {}
-        for key, part in value.items():
-            if key == "properties":
-                plain[key] = {name: inline(item) for name, item in part.items()}
-            elif key != "title":
-                plain[key] = part if key in _LITERAL else inline(part)
-        return plain
 
-    schema: dict[str, Any] = inline(top)
+def _make_default(value: Any) -> Any:
+    """The default of a field; each call has one of its own of what can be changed in place."""
+    is_filled = isinstance(value, list | dict | set) and bool(value)
+    if is_filled or hasattr(value, "__pydantic_serializer__"):
+        return msgspec.field(default_factory=partial(deepcopy, value))
+    return value
+
+
+def _make_schema(arguments: type[Struct]) -> dict[str, Any]:
+    (top,), components = msgspec.json.schema_components(
+        [arguments], ref_template="{name}", schema_hook=schema_hook
+    )
+    schema: dict[str, Any] = inline_references(top, components)
     schema.pop("description", None)
     return schema

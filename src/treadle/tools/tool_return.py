@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -13,6 +12,7 @@ from treadle.core.media import MediaError, identify_media, make_attachment
 from treadle.core.messages import Attachment, SeenFile, ToolCall
 from treadle.core.tools import RewrittenFile, ToolErrorKind, ToolExecutionOutcome
 from treadle.tool_failure import ToolFailure
+from treadle.tools.value_types import encode_value
 
 
 class ShownFile(Struct, frozen=True):
@@ -63,7 +63,7 @@ def make_success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
                 each.blob.sha256: one.data for each, one in zip(shown, value.shown, strict=True)
             },
         )
-    output = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    output = value if isinstance(value, str) else encode_value(value).decode()
     return ToolExecutionOutcome.Success(call.id, clean_text(output))
 
 

@@ -7,7 +7,9 @@ import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
+
+from msgspec import Struct
 
 from treadle.core.tools import ToolErrorKind, ToolProgress
 from treadle.tool_failure import ToolFailure
@@ -16,23 +18,31 @@ GRACE_S: Final = 5.0
 """So long a cancelled call in a thread may take to end; then it is left behind. A file tool needs
 milliseconds, and its result is worth more than "nobody knows"."""
 
-TellProgress: TypeAlias = Callable[[ToolProgress], None]
+
+class ThreadLink(Struct, frozen=True):
+    """What the body of a tool in a thread has of its call: whom it tells, and whether it goes on.
+
+    Both may be called from any thread.
+    """
+
+    progress: Callable[[ToolProgress], None]
+    is_cancelled: Callable[[], bool]
 
 
 async def run_in_thread(
-    name: str, body: Callable[[TellProgress], Any], progress: TellProgress
+    name: str, body: Callable[[ThreadLink], Any], progress: Callable[[ToolProgress], None]
 ) -> Any:
     """Run it in a daemon thread: one that hangs must not keep the program from exiting.
 
     Args:
         name: of the thread.
-        body: gets what tells how far it is, from its thread; what it raises is raised here.
+        body: what it raises is raised here.
         progress: is told, on the loop of the caller.
 
     Raises:
         ToolFailure: the call was cancelled, and the body does not end.
     """
-    loop = asyncio.get_running_loop()
+    loop, cancelled = asyncio.get_running_loop(), threading.Event()
     done: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
     def post(callback: Callable[..., None], *args: Any) -> None:
@@ -45,7 +55,8 @@ async def run_in_thread(
 
     def work() -> None:
         try:
-            post(settle, body(lambda report: post(progress, report)))
+            link = ThreadLink(lambda report: post(progress, report), cancelled.is_set)
+            post(settle, body(link))
         except BaseException as error:  # noqa: BLE001  carried over to the event loop
             post(settle, None, error)
 
@@ -55,6 +66,7 @@ async def run_in_thread(
         value, error = await asyncio.shield(done)
     except asyncio.CancelledError:
         # A thread cannot be stopped; most end at once, and then what they did is known.
+        cancelled.set()
         await asyncio.wait([done], timeout=GRACE_S)
         if not done.done():
             done.cancel()

@@ -18,7 +18,8 @@ from treadle.core.tools import Access, EffectClass, RiskLevel, ToolErrorKind
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.policy import Network
 from treadle.tool_failure import ToolFailure
-from treadle.tools.registry import AnyTool, Arguments, ToolContext, tool
+from treadle.tools.context import ToolContext
+from treadle.tools.function_tool import AnyTool, Arguments, tool
 from treadle.web.page_fetcher import FetchedPage, PageFetcher, RedirectElsewhere
 from treadle.web.page_text import PageText, is_text, make_page_text
 from treadle.web.web_address import WebAddress, WebFailure, read_address

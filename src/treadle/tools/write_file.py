@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from treadle.core.tools import EffectClass, RiskLevel
+from treadle.tools.context import ToolContext
 from treadle.tools.files import Check, check_overwrite, overwrite
+from treadle.tools.function_tool import Arguments, tool
 from treadle.tools.known_files import refuse_unseen
-from treadle.tools.registry import Arguments, ToolContext, ToolReturn, tool
+from treadle.tools.tool_return import ToolReturn
 from treadle.tools.write_scope import make_write_result, risk_of_writing, scope_of_writing
 
 

@@ -18,11 +18,13 @@ from treadle.core.tools import RewrittenFile, RiskLevel, ToolErrorKind
 from treadle.risk.run_files import runs_by_itself
 from treadle.sandbox.git_includes import why_git_runs
 from treadle.tool_failure import ToolFailure
+from treadle.tools.context import ToolContext
 from treadle.tools.files import Written, content_of
+from treadle.tools.function_tool import Arguments
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.paths import Root
-from treadle.tools.registry import Arguments, ToolContext, ToolReturn
 from treadle.tools.syntax_remark import describe_syntax
+from treadle.tools.tool_return import ToolReturn
 
 
 def risk_of_writing(arguments: Arguments) -> RiskLevel:

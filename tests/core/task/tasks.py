@@ -11,8 +11,14 @@ from treadle.core.conversation import Conversation
 from treadle.core.events import ApprovalDecided, LlmEvent, ToolCompleted, ToolStarted
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.events import AgentConfig as Limits
-from treadle.core.task.events import CustomState, Graph, MemoryChanges, StateCompleted, TaskGiven
+from treadle.core.task.events import (
+    CustomState,
+    Graph,
+    MemoryChanges,
+    StateCompleted,
+    TaskConfig,
+    TaskGiven,
+)
 from treadle.core.task.handler import Handler
 from treadle.core.task.handlers import HANDLERS
 from treadle.core.task.machine import TaskMachine
@@ -61,8 +67,8 @@ def idle(handlers: dict[str, Handler] | None = None, **rest: Any) -> TaskMachine
 
 def given(task: str = "count the lines", **rest: Any) -> TaskGiven:
     """A task; limits of `AgentConfig` are taken by name, beside the fields of the event."""
-    limits = {name: rest.pop(name) for name in (*rest,) if name in Limits.__struct_fields__}
-    return TaskGiven(task, **{"at": at(0), "config": Limits(**limits), **rest})
+    limits = {name: rest.pop(name) for name in (*rest,) if name in TaskConfig.__struct_fields__}
+    return TaskGiven(task, **{"at": at(0), "config": TaskConfig(**limits), **rest})
 
 
 def agent(task: str = "count the lines", **rest: Any) -> TaskMachine:

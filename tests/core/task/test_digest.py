@@ -11,7 +11,7 @@ from core.task.tasks import agent, call, cycle, does, fine, request, says
 from treadle.core.conversation import SUMMARY_HEAD
 from treadle.core.messages import Message
 from treadle.core.task.digest import make_digest
-from treadle.core.task.events import DIGEST_TOKENS_MAX, AgentConfig
+from treadle.core.task.events import DIGEST_TOKENS_MAX, TaskConfig
 from treadle.core.task.memory import SUMMARY
 
 TESTS: Final = "collecting\n" + "test_loom.py::test_warp PASSED\n" * 100 + "3 failed, 97 passed"
@@ -117,5 +117,5 @@ def test_a_digest_takes_an_eighth_of_a_small_window() -> None:
 
 
 def test_a_new_task_has_such_a_digest_and_one_of_its_own_size_keeps_it() -> None:
-    assert AgentConfig().with_digest().digest_tokens_max == DIGEST_TOKENS_MAX
-    assert AgentConfig(digest_tokens_max=9).with_digest().digest_tokens_max == 9
+    assert TaskConfig().with_digest().digest_tokens_max == DIGEST_TOKENS_MAX
+    assert TaskConfig(digest_tokens_max=9).with_digest().digest_tokens_max == 9

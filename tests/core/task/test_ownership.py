@@ -16,7 +16,7 @@ from treadle.core.budget import TokenBudget
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError, LlmErrorKind, Usage
 from treadle.core.messages import Message
-from treadle.core.task.events import AgentConfig, Graph
+from treadle.core.task.events import Graph, TaskConfig
 from treadle.core.task.handler import Handler, HandlerContext, StateResult
 from treadle.core.task.memory import (
     FIELDS,
@@ -54,7 +54,7 @@ OTHER: Final[dict[str, Any]] = {
     "history": History([_ENTRY]),
     "final_answer": "z",
     "error": "z",
-    "config": AgentConfig(max_steps=99),
+    "config": TaskConfig(max_steps=99),
     "blacklisted_tools": ("z",),
     "graph": Graph(terminal=("z",)),
     "trace": Trace([_LINE, _LINE]),

@@ -19,7 +19,7 @@ from treadle.core.approval import Approved, Question, ToolBased
 from treadle.core.config import AgentConfig as Settings
 from treadle.core.events import LlmEvent, ModelEvent
 from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
-from treadle.core.task.events import AgentConfig
+from treadle.core.task.events import TaskConfig
 from treadle.core.task.trace import Trace
 from treadle.core.tools import RiskLevel
 from treadle.outputs import Output
@@ -122,7 +122,7 @@ def scarf(
     **limits: Any,
 ) -> AgentBuilder:
     """The agent; what it does is done in `folder`."""
-    config = AgentConfig(reflect_every_n_steps=1, model_written_reflection=True)
+    config = TaskConfig(reflect_every_n_steps=1, model_written_reflection=True)
     agent = (
         AgentBuilder(TASK, config=replace(config, **limits), store=store)
         .llm(Weak(Model(*REPLIES, on_request=on_request), folder / "was-down"))

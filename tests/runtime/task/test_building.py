@@ -11,13 +11,13 @@ import pytest
 from runtime.desk import Desk, Toolbox, calls, mutate, read
 from runtime.task.agents import DONE, Says, agent, close
 from treadle.core.approval import AlwaysAsk, Approved, NeverAsk, Rejected
-from treadle.core.config import AgentConfig as RequestSettings
-from treadle.core.task.events import AgentConfig
+from treadle.core.config import AgentConfig
+from treadle.core.task.events import TaskConfig
 from treadle.errors import ApprovalNeeded, BuildError, UsageError
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.builder import AgentBuilder
 
-COLD = RequestSettings(temperature=0.0)
+COLD = AgentConfig(temperature=0.0)
 
 
 @pytest.mark.parametrize("order", ["policy first", "settings first"])
@@ -34,7 +34,7 @@ async def test_a_policy_stands_whatever_settings_are_given(desk: Desk, order: st
 
 
 async def test_a_policy_in_the_settings_holds_too(desk: Desk) -> None:
-    settings = RequestSettings(approval=AlwaysAsk())
+    settings = AgentConfig(approval=AlwaysAsk())
     tools = Toolbox(cut=mutate())
     engine = agent(desk, Says(("cut",), DONE), tools=tools, settings=settings).build()
     with pytest.raises(ApprovalNeeded):
@@ -46,9 +46,9 @@ async def test_a_policy_in_the_settings_holds_too(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"config": RequestSettings(max_steps=3)}, "takes the limits of a task, not AgentConfig"),
-        ({"settings": RequestSettings(system_prompt="be brief")}, "system_prompt is set by"),
-        ({"settings": RequestSettings(max_steps=3)}, "max_steps is set by"),
+        ({"config": AgentConfig(max_steps=3)}, "takes the limits of a task, not AgentConfig"),
+        ({"settings": AgentConfig(system_prompt="be brief")}, "system_prompt is set by"),
+        ({"settings": AgentConfig(max_steps=3)}, "max_steps is set by"),
         ({"max_cost": float("nan")}, "max_cost_usd must not be negative"),
         ({"max_cost": Decimal("nan")}, "max_cost_usd must not be negative"),
         ({"time_limit": float("nan")}, "max_time_s must not be negative"),
@@ -77,7 +77,7 @@ def test_what_would_be_ignored_is_refused(desk: Desk, wrong: dict[str, Any], wor
 
 def test_a_schema_that_is_none_is_refused_before_a_thread_is_made(desk: Desk) -> None:
     with pytest.raises(UsageError, match="schema"):
-        agent(desk, DONE, config=AgentConfig(output_schema={"type": "nonsense"})).build()
+        agent(desk, DONE, config=TaskConfig(output_schema={"type": "nonsense"})).build()
     assert desk.store.ids() == []
 
 

@@ -68,7 +68,7 @@ async def test_what_a_sub_agent_used_counts_when_time_ends_its_parent(
 
 async def test_what_a_sub_agent_used_counts_when_a_conversation_is_cancelled(desk: Desk) -> None:
     child = spinner(desk, Toolbox(cut=mutate(for_ever)))
-    sub_agents = agent(desk, DONE).sub_agent("spinner", "spins", child)._make_sub_agents()
+    sub_agents = agent(desk, DONE).sub_agent("spinner", "spins", child).make_sub_agents()
     model = Says(("spinner",), DONE, usage=Usage(100, 10), arguments=SPIN)
     session = desk.new(model, Toolbox(), CONFIG, sub_agents=sub_agents)
     turn = asyncio.ensure_future(session.turn("go"))
@@ -86,7 +86,7 @@ async def test_a_sub_agent_of_an_interrupted_conversation_goes_on_and_counts_onc
 ) -> None:
     tools = Toolbox(cut=read(for_ever))
     child = spinner(desk, tools)
-    sub_agents = agent(desk, DONE).sub_agent("spinner", "spins", child)._make_sub_agents()
+    sub_agents = agent(desk, DONE).sub_agent("spinner", "spins", child).make_sub_agents()
     model = Says(("spinner",), DONE, usage=Usage(100, 10), arguments=SPIN)
     session = desk.new(model, Toolbox(), CONFIG, sub_agents=sub_agents)
     turn = asyncio.ensure_future(session.turn("go"))

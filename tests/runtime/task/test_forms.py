@@ -11,7 +11,7 @@ from msgspec import Struct
 from runtime.desk import Desk, Model, Toolbox, calls, for_ever, read
 from runtime.task.agents import agent, close, events
 from treadle import outputs
-from treadle.core.task.events import AgentConfig
+from treadle.core.task.events import TaskConfig
 from treadle.errors import BudgetExceeded, UsageError
 
 
@@ -104,14 +104,14 @@ async def test_the_form_is_that_of_the_thread_whoever_resumes_it(desk: Desk) -> 
 
 async def test_limits_that_are_set_all_at_once_leave_the_form(desk: Desk) -> None:
     builder = agent(desk, {"when": {"last": "form"}, "text": GOOD}, "It is red.", output=Carpet)
-    engine = builder.config(AgentConfig(max_steps=5)).build()
+    engine = builder.config(TaskConfig(max_steps=5)).build()
     assert await engine.run() == GOOD
     assert "colour" in requests(desk)[0].system
     await close(desk, engine)
 
 
 async def test_a_schema_among_the_limits_is_looked_at_too(desk: Desk) -> None:
-    config = AgentConfig(output_schema=SCHEMA)
+    config = TaskConfig(output_schema=SCHEMA)
     engine = agent(desk, {"when": {"last": "form"}, "text": GOOD}, "red", config=config).build()
     assert await engine.run() == GOOD
     await close(desk, engine)

@@ -11,7 +11,7 @@ from runtime.desk import Desk, Model, Toolbox, calls, for_ever, mutate, read
 from runtime.task.agents import DONE, TASK, Says, agent, close, events, last_line
 from treadle import outputs
 from treadle.core.approval import AlwaysAsk
-from treadle.core.task.events import AgentConfig
+from treadle.core.task.events import TaskConfig
 from treadle.core.task.trace import Trace
 from treadle.errors import (
     AgentError,
@@ -282,7 +282,7 @@ async def test_keyword_arguments_say_the_same_as_methods(desk: Desk) -> None:
         memory = builder.build().memory
         return memory.config, memory.budget, memory.system_prompt, memory.task_type
 
-    spoken = AgentBuilder(TASK, llm=Says(DONE), store=desk.store, config=AgentConfig(max_steps=7))
+    spoken = AgentBuilder(TASK, llm=Says(DONE), store=desk.store, config=TaskConfig(max_steps=7))
     chained = AgentBuilder(TASK).llm(Says(DONE)).store(desk.store).max_steps(7)
     assert make(
         spoken.model("a")

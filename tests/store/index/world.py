@@ -17,7 +17,7 @@ from core.samples import CONFIG
 from store.shelf import CREATOR, TURN, Shelf, fill
 from thread.journals import at
 from treadle.core.llm import Usage
-from treadle.core.task.events import AgentConfig, TaskGiven
+from treadle.core.task.events import TaskConfig, TaskGiven
 from treadle.store.index.index_file import INDEX_NAME, IndexFile
 from treadle.store.index.index_update import IndexUpdater
 from treadle.store.index.lookup import Index, ThreadFilters
@@ -135,7 +135,7 @@ ENTRIES: tuple[Entry, ...] = (
 
 TASK_FIRST: tuple[Entry, ...] = (
     Configured(CONFIG, "scripted"),
-    TaskGiven("mend", config=AgentConfig(models={"default": "model-4"})),
+    TaskGiven("mend", config=TaskConfig(models={"default": "model-4"})),
 )
 
 

@@ -19,7 +19,7 @@ from treadle.sandbox.policy import Level
 from treadle.thread.fold import ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.command_access import READ_ONLY
-from treadle.tools.registry import AnyTool
+from treadle.tools.function_tool import AnyTool
 from treadle.tools.web_fetch import NO_WEB
 
 FILE_WRITERS: Final = names_of(*FILE_CHANGES)

@@ -12,10 +12,10 @@ from treadle.app.sessions.initial_visibility import find_initial_visibility
 from treadle.app.sessions.setup import DriverParts, Setup
 from treadle.app.stores import CREATOR
 from treadle.core.budget import TokenBudget
-from treadle.core.config import AgentConfig as RequestSettings
+from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
 from treadle.core.messages import Attachment, SeenFile
-from treadle.core.task.events import AgentConfig, TaskGiven
+from treadle.core.task.events import TaskConfig, TaskGiven
 from treadle.core.tool_families import ToolKind, names_of
 from treadle.errors import UsageError
 from treadle.exchange.record_text import describe_record
@@ -130,7 +130,7 @@ def begin_task(
         utc_now(),
         setup.choice.task_type,
         prompt,
-        AgentConfig(
+        TaskConfig(
             max_steps=task.max_steps,
             # Short answers are good ones on a command line; an empty one is none.
             min_answer_length=1,
@@ -164,7 +164,7 @@ def begin_task(
     )
 
 
-def _make_configuration(parts: DriverParts, config: RequestSettings) -> Configured:
+def _make_configuration(parts: DriverParts, config: AgentConfig) -> Configured:
     """What the driver would record before the first request: so it need not."""
     config = config.with_limits(parts.provider.traits(config.model_name).context_tokens_max)
     config = replace(config, tools=parts.definitions)

@@ -35,12 +35,12 @@ from treadle.core.messages import Attachment, SeenFile, describe_attachment
 from treadle.core.tools import ToolErrorKind
 from treadle.thread.typed_words import MENTIONS_HEAD
 from treadle.tool_failure import ToolFailure
+from treadle.tools.context import ToolContext
 from treadle.tools.files import digest_of
 from treadle.tools.line_digests import digest_lines
 from treadle.tools.list_files import list_files
 from treadle.tools.paths import Root, as_failure
 from treadle.tools.read_file import read_file
-from treadle.tools.registry import ToolContext
 from treadle.tools.tool_return import clean_names
 
 MENTION_COUNT_MAX: Final = 20

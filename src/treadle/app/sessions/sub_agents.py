@@ -19,8 +19,7 @@ from treadle.app.threads.call_text import describe_call
 from treadle.core.approval import OnlyRead, Question
 from treadle.core.config import AgentConfig
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.events import AgentConfig as TaskConfig
-from treadle.core.task.events import TaskGiven
+from treadle.core.task.events import TaskConfig, TaskGiven
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tool_families import OWN_NAMES, ToolKind
 from treadle.core.tools import EffectClass, Outcome, ToolProgress

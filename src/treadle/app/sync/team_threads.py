@@ -27,9 +27,10 @@ from treadle.errors import (
 )
 from treadle.scratch_folders import scratch_folder
 from treadle.store.blobs import Blobs
+from treadle.store.id_beginnings import ID_LENGTH_MIN
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.index.search import Hit
-from treadle.store.local_store import ID_LENGTH_MIN, LocalStore
+from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 from treadle.sync.client import OFFSET_MAX, PAGE_MAX, HttpRemote
 from treadle.sync.credentials import require_account

@@ -16,7 +16,7 @@ DIGEST_TOKENS_MAX: Final = 4_000
 """Of the digest of a new task; at most an eighth of what its model reads."""
 
 
-class AgentConfig(Struct, frozen=True, omit_defaults=True):
+class TaskConfig(Struct, frozen=True, omit_defaults=True):
     """The limits of a task. Defaults are those of the source document.
 
     `max_steps` bounds the planning steps: each is one request to a model. `max_retries` is how many
@@ -45,7 +45,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     model_written_reflection: bool = False
     digest_tokens_max: int = 0
 
-    def with_digest(self) -> AgentConfig:
+    def with_digest(self) -> TaskConfig:
         """The same for a new task, whose digest has its size if none is set."""
         return replace(self, digest_tokens_max=self.digest_tokens_max or DIGEST_TOKENS_MAX)
 
@@ -81,7 +81,7 @@ class TaskGiven(_TaskEvent, frozen=True, tag="task_given"):
     at: str = ""
     task_type: str = "default"
     system_prompt: str = ""
-    config: AgentConfig = AgentConfig()
+    config: TaskConfig = TaskConfig()
     budget: TokenBudget | None = None
     blacklisted_tools: tuple[str, ...] = ()
     graph: Graph | None = None

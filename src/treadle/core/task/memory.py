@@ -20,7 +20,7 @@ from treadle.core.budget import Limit, TokenBudget, TokenUsage
 from treadle.core.conversation import Conversation
 from treadle.core.llm import LlmError
 from treadle.core.messages import Attachment, Message, ToolCall
-from treadle.core.task.events import AgentConfig, Graph
+from treadle.core.task.events import Graph, TaskConfig
 from treadle.core.task.table import State
 from treadle.core.task.trace import Trace, TraceEntry
 from treadle.core.tools import Outcome, Status
@@ -117,7 +117,7 @@ class AgentMemory(Struct, frozen=True):
     final_answer: str | None = None
     error: str | None = None
 
-    config: AgentConfig = AgentConfig()
+    config: TaskConfig = TaskConfig()
     blacklisted_tools: tuple[str, ...] = ()
     graph: Graph | None = None
     trace: Trace = Trace()
