@@ -19,10 +19,15 @@ check: $(VENV)/.dev  ## everything that must hold before a change lands (include
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --no-namespace-packages $(TYPED)
+	$(BIN)/node $(JUDGES)/node_modules/pyright/index.js --pythonpath $(BIN)/python $(TYPED)
 	$(BIN)/lint-imports
 	$(BIN)/treadle graph --check docs/conversation-machine.mmd
 	$(BIN)/treadle graph --machine task --check docs/task-machine.mmd
 	$(MAKE) test
+
+# What programs see: a checker must infer it, and the examples must please the strictest.
+TYPED := tests/library/typed_program.py $(wildcard examples/*.py)
 
 fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 	$(BIN)/ruff format .
@@ -51,7 +56,7 @@ mutants: $(VENV)/.dev  ## change random operators of each room, and count the ch
 	@PYTHONPATH=tests $(BIN)/python -m house.mutants $(M)
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(CLIENT)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(JUDGES)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 pins: $(VENV)/bin/uv  ## pin the dependencies of pyproject.toml, with their hashes
 	$(COMPILE) $(UPGRADE) --extra server --extra pictures --group dev -o constraints.txt
@@ -77,11 +82,12 @@ $(VENV)/.run: pyproject.toml constraints-run.txt | $(VENV)/bin/pip
 	$(EDIT)
 	@touch $@
 
-# The other official client of the editors' protocol is JavaScript; its lock file has the hashes.
-CLIENT := tests/editors/typescript
+# Two judges are JavaScript, an official client of the editors' protocol and a type checker; their
+# lock file has the hashes.
+JUDGES := tests
 
-$(VENV)/.dev: pyproject.toml constraints.txt $(CLIENT)/package-lock.json | $(VENV)/bin/pip
+$(VENV)/.dev: pyproject.toml constraints.txt $(JUDGES)/package-lock.json | $(VENV)/bin/pip
 	$(INSTALL) --require-hashes --requirement constraints.txt
-	$(BIN)/npm ci --silent --ignore-scripts --no-audit --no-fund --prefix $(CLIENT)
+	$(BIN)/npm ci --silent --ignore-scripts --no-audit --no-fund --prefix $(JUDGES)
 	$(EDIT)
 	@touch $@ $(VENV)/.run

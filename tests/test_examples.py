@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import json
 import os
 import re
 import subprocess
@@ -9,9 +12,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
+
+from models.loopback import Answer, Loopback
+from treadle import LocalStore
+from treadle.app import verify_threads
 
 ROOT = Path(__file__).parent.parent
+JSON = {"content-type": "application/json"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+LINES_MAX = {"support_bot.py": 40, "custom_graph.py": 60, "sans_io.py": 50}
+"""Lines of code: what is no blank, no comment and not the text at the top."""
 
 
 def run(name: str, *arguments: str | Path) -> str:
@@ -27,49 +40,81 @@ def run(name: str, *arguments: str | Path) -> str:
 
 def test_every_example_is_run_by_a_test_of_this_file() -> None:
     tested = Path(__file__).read_text(encoding="utf-8")
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 6
     assert [path.name for path in EXAMPLES if f'"{path.name}"' not in tested] == []
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_read_in_a_minute(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 90
+def test_an_example_is_read_in_a_minute() -> None:
+    too_long = {}
+    for path in EXAMPLES:
+        code = path.read_text(encoding="utf-8").split('"""', 2)[2]
+        lines = [line for line in code.splitlines() if line.strip() and line.strip()[0] != "#"]
+        if len(lines) > LINES_MAX.get(path.name, 50):
+            too_long[path.name] = len(lines)
+    assert too_long == {}
 
 
-def test_a_task_with_two_tools_gets_to_its_answer() -> None:
-    told = run("two_tools.py")
-    assert told.startswith("Five pears cost 20.\n")
-    assert re.search(r"Acting +TOOL_SUCCESS +multiply: SUCCESS: 20\n", told)
+def test_a_support_bot_pays_back_only_with_a_yes_that_another_process_brings(
+    tmp_path: Path,
+) -> None:
+    found = run("support_bot.py", tmp_path, "ann", "Where is order 7?")
+    assert found == "Order 7 is in the van, or was: see above.\n"
+    asked = run("support_bot.py", tmp_path, "ann", "Refund order 7.")
+    assert 'waits for approval of: refund {"number":7}' in asked
+    store = LocalStore(tmp_path)
+    (thread,) = store.ids()
+    assert "is paid back" not in str(list(store.load(thread).fold.conversation))
+    assert run("support_bot.py", tmp_path, "ann", "yes").startswith("Order 7 is in the van")
+    assert "order 7 (in the van) is paid back" in str(list(store.load(thread).fold.conversation))
 
 
-@pytest.mark.parametrize(
-    ("answer", "end"),
-    [
-        ("yes", "The database old-orders is gone.\n"),
-        ("no, it is in use", "I did not delete it: a person said no.\n"),
-    ],
-)
-def test_a_call_is_approved_in_another_process(tmp_path: Path, answer: str, end: str) -> None:
-    asked = run("approval.py", tmp_path)
-    assert 'waits for approval of: delete {"name":"old-orders"}' in asked
-    thread = re.search(r"T-[0-9a-f-]{36}", asked)
-    assert thread is not None
-    assert run("approval.py", tmp_path, thread[0], answer) == end
-
-
-def test_a_custom_graph_reviews_every_answer() -> None:
-    told = run("custom_graph.py")
-    assert told.startswith("It came in the 11th century (source: the museum's catalogue).\n")
+def test_a_custom_graph_reviews_every_answer(tmp_path: Path) -> None:
+    told = run("custom_graph.py", tmp_path)
+    assert told.startswith("Answer(year=1050, source='the museum')\n")
     assert len(re.findall(r"Review +REVIEWED", told)) == 2
+    assert len(LocalStore(tmp_path).ids()) == 2, "the sub-agent has a thread of its own"
 
 
-def test_the_pure_machine_is_driven_by_a_program_of_ones_own() -> None:
-    assert run("pure_machine.py") == (
-        "Planning: SendLlmRequest\n"
-        "Acting: ExecuteTools\n"
-        "Planning: SendLlmRequest\n"
-        "Done: The word has seven letters.\n"
-    )
+async def test_the_pure_machine_is_driven_by_a_program_of_ones_own(tmp_path: Path) -> None:
+    call = {"id": "c1", "function": {"name": "length", "arguments": '{"text": "treadle"}'}}
+    said = [{"tool_calls": [call]}, {"content": "It has 7 letters."}]
+    answers = [
+        Answer([json.dumps({"choices": [{"message": one}]}).encode()], headers=JSON) for one in said
+    ]
+    async with Loopback(*answers) as server:
+        url = f"{server.url}/v1"
+        told = await asyncio.to_thread(run, "sans_io.py", tmp_path, url, "How long?")
+    assert told == "It has 7 letters.\n"
+    result = {"role": "tool", "content": "7", "tool_call_id": "c1"}
+    assert server.requests[1].json["messages"][-1] == result
+    (thread,) = LocalStore(tmp_path).ids()
+    assert all(one.is_good for one in verify_threads(LocalStore(tmp_path), thread))
+
+
+def test_facts_are_read_as_values_of_a_type(tmp_path: Path) -> None:
+    assert run("extraction.py", tmp_path) == "Ann Weaver: 966.00 until 01 May\n"
+
+
+def test_questions_are_researched_in_threads_of_their_own(tmp_path: Path) -> None:
+    told = run("research.py", tmp_path)
+    assert told.count("asks: ") == 2
+    assert told.endswith("two centuries before the spinning wheel. (3 threads)\n")
+
+
+def test_a_web_endpoint_streams_what_the_model_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    server = importlib.import_module("streaming_server")
+    assert Path(server.__file__) == ROOT / "examples" / "streaming_server.py"
+    client = TestClient(server.app)
+    for count in (1, 2):
+        with client.stream("POST", "/threads/ann", json={"prompt": "Hello"}) as answer:
+            assert "".join(answer.iter_text()) == "A treadle is the pedal of a loom."
+        (thread,) = LocalStore(tmp_path).ids()
+        assert len(LocalStore(tmp_path).load(thread).fold.conversation) == 2 * count
+    assert client.post("/threads/ann", json={"prompt": " "}).status_code == 422
 
 
 def test_the_programs_of_the_guide_run(tmp_path: Path) -> None:

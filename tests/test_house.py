@@ -15,12 +15,7 @@ COMMAND_LINES_MAX: Final = 120
 CHAIN_LENGTH_MAX: Final = 38
 """The aim is 22."""
 
-SHARED_CLASS_NAMES: Final = frozenset(
-    (
-        "AgentConfig",
-        "ToolStarted",
-    )
-)
+SHARED_CLASS_NAMES: Final = frozenset(("ToolStarted",))
 FUNCTIONS_TO_NAME: Final = {"tell": 1}
 """`AgentMemory.tell` is public."""
 WIDE_FUNCTIONS: Final = frozenset(

@@ -56,7 +56,7 @@ def test_make_installs_nothing_without_hashes() -> None:
 
 def test_what_comes_from_npm_is_pinned_with_hashes_too() -> None:
     """And nothing of it runs a script while it is installed."""
-    folder = ROOT / "tests" / "editors" / "typescript"
+    folder = ROOT / "tests"
     lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
     packages = {name: one for name, one in lock["packages"].items() if name}
     assert [name for name, one in packages.items() if "integrity" not in one] == []
@@ -66,5 +66,5 @@ def test_what_comes_from_npm_is_pinned_with_hashes_too() -> None:
     )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert [line for line in makefile.splitlines() if "npm" in line and "$(BIN)" in line] == [
-        "\t$(BIN)/npm ci --silent --ignore-scripts --no-audit --no-fund --prefix $(CLIENT)"
+        "\t$(BIN)/npm ci --silent --ignore-scripts --no-audit --no-fund --prefix $(JUDGES)"
     ]

@@ -9,6 +9,10 @@ from treadle.version import __version__
 
 TYPE_CHECKING = False  # importing `typing` for its own would cost as much as all the rest
 if TYPE_CHECKING:
+    from treadle.agent.agent import Agent as Agent
+    from treadle.agent.agent_task import AgentTask as AgentTask
+    from treadle.agent.agent_thread import AgentThread as AgentThread
+    from treadle.agent.result import Result as Result
     from treadle.config.loader import load_settings as load_settings
     from treadle.core.approval import AlwaysAsk as AlwaysAsk
     from treadle.core.approval import Approved as Approved
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from treadle.core.llm import Usage as Usage
     from treadle.core.messages import Message as Message
     from treadle.core.messages import ToolCall as ToolCall
+    from treadle.core.task.events import TaskConfig as TaskConfig
     from treadle.core.task.machine import TaskMachine as TaskMachine
     from treadle.core.task.memory import AgentMemory as AgentMemory
     from treadle.core.task.table import Event as Event
@@ -40,14 +45,21 @@ if TYPE_CHECKING:
     from treadle.core.tools import EffectClass as EffectClass
     from treadle.core.tools import RiskLevel as RiskLevel
     from treadle.core.tools import ToolDefinition as ToolDefinition
+    from treadle.errors import AgentError as AgentError
     from treadle.errors import AgentFailed as AgentFailed
     from treadle.errors import ApprovalNeeded as ApprovalNeeded
     from treadle.errors import BudgetExceeded as BudgetExceeded
     from treadle.errors import BuildError as BuildError
     from treadle.errors import InvalidTransition as InvalidTransition
     from treadle.errors import NoHandlerForState as NoHandlerForState
+    from treadle.errors import NotConfiguredError as NotConfiguredError
     from treadle.errors import OwnershipViolation as OwnershipViolation
+    from treadle.errors import StorageBusyError as StorageBusyError
+    from treadle.errors import StoreError as StoreError
+    from treadle.errors import ThreadBusyError as ThreadBusyError
     from treadle.errors import TreadleError as TreadleError
+    from treadle.errors import UnknownThreadError as UnknownThreadError
+    from treadle.errors import UsageError as UsageError
     from treadle.models.anthropic.provider import AnthropicProvider as AnthropicProvider
     from treadle.models.openai.chat import OpenAiChatProvider as OpenAiChatProvider
     from treadle.models.openai.responses import OpenAiResponsesProvider as OpenAiResponsesProvider
@@ -64,19 +76,25 @@ if TYPE_CHECKING:
     from treadle.store.paths import Places as Places
     from treadle.tool_failure import ToolFailure as ToolFailure
     from treadle.tools.builtin import builtin_tools as builtin_tools
+    from treadle.tools.context import AgentContext as AgentContext
+    from treadle.tools.context import ToolContext as ToolContext
+    from treadle.tools.function_tool import tool as tool
     from treadle.tools.registry import Registry as Registry
-    from treadle.tools.registry import ShownFile as ShownFile
-    from treadle.tools.registry import ToolContext as ToolContext
-    from treadle.tools.registry import ToolReturn as ToolReturn
-    from treadle.tools.registry import tool as tool
+    from treadle.tools.tool_return import ShownFile as ShownFile
+    from treadle.tools.tool_return import ToolReturn as ToolReturn
     from treadle.workspace.commit import GitWorkspace as GitWorkspace
 
 _HOME = {
+    "Agent": "agent.agent",
     "AgentBuilder": "runtime.builder",
     "AgentConfig": "core.config",
+    "AgentContext": "tools.context",
     "AgentEngine": "runtime.engine",
+    "AgentError": "errors",
     "AgentFailed": "errors",
     "AgentMemory": "core.task.memory",
+    "AgentTask": "agent.agent_task",
+    "AgentThread": "agent.agent_thread",
     "AlwaysAsk": "core.approval",
     "AnthropicProvider": "models.anthropic.provider",
     "ApprovalNeeded": "errors",
@@ -100,6 +118,7 @@ _HOME = {
     "Modified": "core.approval",
     "NeverAsk": "core.approval",
     "NoHandlerForState": "errors",
+    "NotConfiguredError": "errors",
     "OpenAiChatProvider": "models.openai.chat",
     "OpenAiResponsesProvider": "models.openai.responses",
     "OwnershipViolation": "errors",
@@ -110,29 +129,36 @@ _HOME = {
     "RecordingProvider": "models.recording.recorder",
     "Registry": "tools.registry",
     "Rejected": "core.approval",
+    "Result": "agent.result",
     "RiskLevel": "core.tools",
     "ScriptedModel": "models.scripted.provider",
     "Session": "runtime.session",
-    "ShownFile": "tools.registry",
+    "ShownFile": "tools.tool_return",
     "State": "core.task.table",
+    "StorageBusyError": "errors",
+    "StoreError": "errors",
+    "TaskConfig": "core.task.events",
     "TaskMachine": "core.task.machine",
+    "ThreadBusyError": "errors",
     "TokenBudget": "core.budget",
     "ToolBased": "core.approval",
     "ToolCall": "core.messages",
-    "ToolContext": "tools.registry",
+    "ToolContext": "tools.context",
     "ToolDefinition": "core.tools",
     "ToolFailure": "tool_failure",
-    "ToolReturn": "tools.registry",
+    "ToolReturn": "tools.tool_return",
     "Trace": "core.task.trace",
     "TransitionTable": "core.task.table",
     "TreadleError": "errors",
+    "UnknownThreadError": "errors",
     "Usage": "core.llm",
+    "UsageError": "errors",
     "build_transition_table": "core.task.table",
     "builtin_tools": "tools.builtin",
     "load_recording": "models.recording.file",
     "load_script": "models.scripted.script",
     "load_settings": "config.loader",
-    "tool": "tools.registry",
+    "tool": "tools.function_tool",
 }
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604  the keys are strings

@@ -279,7 +279,8 @@ class ApprovalNeeded(AgentError):  # noqa: N818
     def __init__(self, thread_id: str, calls: Sequence[str]) -> None:
         super().__init__(
             f"thread {thread_id} waits for approval of: {'; '.join(calls)}",
-            hint="say yes or no with decide(), in this process or after resume() in another",
+            hint="say yes or no, in this process or another: approve() or reject() of the open "
+            "task or thread, decide() of its engine",
         )
         self.thread_id = thread_id
 

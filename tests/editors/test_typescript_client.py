@@ -12,7 +12,8 @@ from typing import Any, Final
 from editors.editor import WAIT_S, provider, says
 from models.loopback import Loopback
 
-CLIENT: Final = Path(__file__).parent / "typescript"
+CLIENT: Final = Path(__file__).with_name("client.mjs")
+MODULES: Final = Path(__file__).parents[1] / "node_modules"
 LOOK = ("call_1", "read_file", {"path": "calc.py"})
 FIX = ("call_2", "edit_file", {"path": "calc.py", "edits": [{"old_str": "-", "new_str": "+"}]})
 RUN = ("call_3", "bash", {"command": "cat calc.py"})
@@ -21,10 +22,10 @@ PLAN = ("call_4", "plan", {"steps": [{"step": "fix it", "status": "in_progress"}
 
 async def talk(folder: Path, environment: Mapping[str, str], load: str = "") -> dict[str, Any]:
     """What the client was told in a conversation, or of one that it loads."""
-    assert (CLIENT / "node_modules").is_dir(), "`make .venv/.dev` installs the client from npm"
+    assert MODULES.is_dir(), "`make .venv/.dev` installs the client from npm"
     node = Path(sys.executable).with_name("node")
     process = await asyncio.create_subprocess_exec(
-        *(str(node), str(CLIENT / "client.mjs"), str(folder), load),
+        *(str(node), str(CLIENT), str(folder), load),
         *(sys.executable, "-m", "treadle", "acp", "--no-commit"),
         cwd=folder,
         env=dict(environment),

@@ -131,6 +131,11 @@ class AgentEngine:
         return self.memory.total_usage + self._sub_agents.usage
 
     @property
+    def version(self) -> int:
+        """The number of the last record."""
+        return self._journal.fold.version
+
+    @property
     def state(self) -> str:
         """The name of the state the task is in: a `State`, or a custom one's."""
         return self._machine.state_name

@@ -26,6 +26,7 @@ from treadle.runtime.inbox import Inbox
 from treadle.runtime.options import DriverOptions, check_parts
 from treadle.runtime.parts import make_journal, make_parts
 from treadle.runtime.ports import Provider, Tools, Writer
+from treadle.thread.document import ThreadMetadata
 from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
 from treadle.thread.record import replace_surrogates
 from treadle.thread.typed_words import strip_additions
@@ -125,6 +126,10 @@ class Session:
             )
         self.driver.record(InputQueued(message))
         return await self.driver.wait()
+
+    async def correct(self, note: str) -> TurnFinished:
+        """Send the last answer back with a note, which is nobody's prompt. Raises as `turn`."""
+        return await self.driver.run(UserInput(Message.note(note)))
 
     async def resume(self) -> TurnFinished:
         """See `Driver.resume`."""
@@ -246,6 +251,11 @@ class Session:
     def turn_usage(self) -> Usage:
         """What the last turn has used, failed requests included."""
         return self._journal.fold.turn_usage
+
+    @property
+    def metadata(self) -> ThreadMetadata:
+        """Title, tags and values as they are now."""
+        return self._journal.fold.metadata
 
     @property
     def version(self) -> int:

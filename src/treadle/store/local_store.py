@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -10,7 +11,6 @@ from msgspec.structs import replace
 
 from treadle.core.messages import BlobRef
 from treadle.errors import (
-    AmbiguousThreadError,
     DamagedJournalError,
     DiskError,
     ReadOnlyThreadError,
@@ -25,8 +25,10 @@ from treadle.store.disk import Disk, PosixDisk
 from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
 from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
 from treadle.store.fork_bases import check_bases, is_base_unchanged
+from treadle.store.id_beginnings import resolve_id
 from treadle.store.journal import Journal, convert_os_errors, cut_torn_tail, sync_journal
-from treadle.store.paths import Places, check_places
+from treadle.store.paths import Places, find_places
+from treadle.store.thread_keys import ThreadKeys
 from treadle.store.thread_lock import Holder, acquire_lock, find_holder, make_own_holder
 from treadle.store.thread_outputs import ThreadOutputs
 from treadle.store.thread_reader import LoadedThread, ThreadReader, decode_header
@@ -36,12 +38,9 @@ from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
 from treadle.thread.history import Rest, list_rests
-from treadle.thread.ids import PREFIX, is_name_of, is_thread_id
+from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.record import JournalCondition, JournalScan, scan_journal
 from treadle.thread.snapshot import Snapshot
-
-ID_LENGTH_MIN: Final = 4
-"""So many characters of an id, without `T-`, must be given at least."""
 
 DAMAGED: Final = "damaged"
 UNREADABLE: Final = "unreadable"
@@ -62,7 +61,8 @@ class LocalStore:
     """The threads under one data folder.
 
     Args:
-        places: where the folders are; `UsageError` for anything else.
+        places: where the folders are; or one folder, which then has all of them, as the one that
+            `TREADLE_HOME` names. `UsageError` for anything else.
         disk: how files are reached.
         now: the clock; gives UTC strings as `utc_now` does.
         new_id: makes thread ids.
@@ -72,21 +72,21 @@ class LocalStore:
 
     def __init__(
         self,
-        places: Places,
+        places: Places | str | os.PathLike[str],
         *,
         disk: Disk | None = None,
         now: Callable[[], str] = utc_now,
         new_id: Callable[[], str] | None = None,
         program: str = "",
     ) -> None:
-        check_places(places)
-        self.places = places
+        self.places = places = find_places(places)
         self._disk = disk or PosixDisk()
         self._now = now
         self._new_id = new_id or _new_thread_id
         self._program = program
         self.folders = StoreFolders(self._disk, places)
         self.adopted = AdoptionMarks(self.folders)
+        self.keys = ThreadKeys(self.folders)
         self._reader = ThreadReader(self.folders)
         self._blobs = Blobs(self.folders)
 
@@ -137,6 +137,37 @@ class LocalStore:
             depth,
         )
         return self._create_thread(ThreadFold(header), first, redact)
+
+    def open_by_key(
+        self,
+        key: str,
+        creator: str,
+        *,
+        first: Sequence[Entry] = (),
+        redact: Callable[[str], str] | None = None,
+    ) -> ThreadWriter:
+        """The conversation of a program's own name, made if there is none.
+
+        Args:
+            key: the name, 1 to `KEY_LENGTH_MAX` characters; it is recorded in the thread.
+            creator: the program and its version.
+            first: what is recorded in the write that makes it.
+            redact: replaces known secrets in that.
+
+        Raises: as `open` and `create`, and `UsageError` for what cannot be a name.
+        """
+        if (found := self.keys.find(key)) is not None:
+            return self.open(found)
+        header = ThreadCreated(FORMAT_VERSION, self._new_id(), CHAT, creator, key=key)
+        writer = self._create_thread(ThreadFold(header), first, redact)
+        found = ""
+        try:
+            found = self.keys.publish(key, writer.thread_id)
+        finally:
+            if found != writer.thread_id:  # somebody else began it at this moment
+                self._remove_journal(writer.thread_id)
+                writer.close(wants_snapshot=False)
+        return writer if found == writer.thread_id else self.open(found)
 
     def fork(
         self,
@@ -189,9 +220,8 @@ class LocalStore:
             raise _make_trashed_error(thread_id)
         sync_journal(self._disk, path)
         records = self.scan(thread_id).records
-        sync_journal(
-            self._disk, path
-        )  # what another process has just written may not be durable yet
+        # What another process has just written may not be durable yet.
+        sync_journal(self._disk, path)
         last = len(records) if version is None else version
         if not 1 <= last <= len(records):
             raise UnknownThreadError(
@@ -211,6 +241,7 @@ class LocalStore:
             depth=0,
             is_private=fold.is_private,
             base=base,
+            key="",
         )
         if self.adopted.is_foreign(thread_id, last):
             self.adopted.mark(header.thread, is_mine=self.adopted.is_mine(thread_id))
@@ -453,39 +484,8 @@ class LocalStore:
         return replace(loaded.fold.summary(loaded.problem), id=thread_id)
 
     def resolve(self, text: str, *, in_trash: bool = False) -> str:
-        """The one thread whose id is, begins or ends with `text` (`T-` may be left out).
-
-        Args:
-            text: the beginning of an id, or its end, which is what people are shown.
-            in_trash: whether to look in the trash, and nowhere else.
-
-        Raises:
-            UsageError: it is too short to mean a thread.
-            UnknownThreadError: there is none.
-            AmbiguousThreadError: several do.
-        """
-        prefix = text if text.startswith(PREFIX) else PREFIX + text
-        # An empty variable of a script, or a slip of the hand, begins every id.
-        if len(prefix) - len(PREFIX) < ID_LENGTH_MIN:
-            raise UsageError(
-                f"{text!r} is too short to mean a thread",
-                hint=f"give {ID_LENGTH_MIN} characters of the id or more; `treadle list` shows it",
-            )
-        ids = self.folders.ids(in_trash=in_trash)
-        found = [thread_id for thread_id in ids if is_name_of(text, thread_id)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise AmbiguousThreadError(text, found)
-        if in_trash:
-            raise UnknownThreadError(f"there is no thread {text!r} in the trash")
-        if any(is_name_of(text, one) for one in self.folders.ids(in_trash=True)):
-            raise UnknownThreadError(
-                f"thread {text!r} is in the trash", hint=f"treadle restore {text}"
-            )
-        raise UnknownThreadError(
-            f"there is no thread {text!r}", hint="`treadle list` shows those there are"
-        )
+        """The one thread whose id is, begins or ends with `text`. Raises as `resolve_id`."""
+        return resolve_id(self.folders, text, in_trash=in_trash)
 
 
 def _make_trashed_error(thread_id: str) -> ReadOnlyThreadError:

@@ -53,8 +53,7 @@ class Places(Struct, frozen=True):
         environment = os.environ if environment is None else environment
         home = environment.get("TREADLE_HOME")
         if home:
-            root = Path(home).expanduser().absolute()
-            return cls(root / "data", root / "state", root / "config", root / "cache")
+            return cls.below(Path(home).expanduser())
         import platformdirs  # costs more than everything else a short command does
 
         dirs = platformdirs.PlatformDirs("treadle", appauthor=False)
@@ -62,11 +61,20 @@ class Places(Struct, frozen=True):
             dirs.user_data_path, dirs.user_state_path, dirs.user_config_path, dirs.user_cache_path
         )
 
+    @classmethod
+    def below(cls, folder: str | os.PathLike[str]) -> Places:
+        """All of them in one folder, as where `TREADLE_HOME` names it."""
+        root = Path(folder).absolute()
+        return cls(root / "data", root / "state", root / "config", root / "cache")
 
-def check_places(value: object) -> None:
-    """Raise `UsageError` for what is no `Places`, such as a folder, and say how to get some."""
-    if not isinstance(value, Places):
-        raise UsageError(
-            f"a store is kept in Places, not {value!r}",
-            hint="Places.find() for this user's threads, or Places(DATA, STATE, CONFIG)",
-        )
+
+def find_places(value: object) -> Places:
+    """The folders themselves, or those below a folder; `UsageError` for anything else."""
+    if isinstance(value, Places):
+        return value
+    if isinstance(value, str | os.PathLike) and str(value):
+        return Places.below(value)
+    raise UsageError(
+        f"a store is kept in a folder, not in {value!r}",
+        hint='LocalStore("threads"), or LocalStore(Places.find()) for this user\'s threads',
+    )

@@ -40,6 +40,7 @@ class ThreadCreated(_Fact, frozen=True, tag="thread_created"):
     `machine` names the state machine that folds the thread, `creator` the program and version.
     A sub-agent's thread names the thread and the call it works for; `depth` counts from 0. A fork
     names its `base`: the thread is folded from the base's records up to there, then from its own.
+    `key` is the name that a program has for it.
     """
 
     format: int
@@ -53,6 +54,7 @@ class ThreadCreated(_Fact, frozen=True, tag="thread_created"):
     parent_call: str | None = None
     depth: int = 0
     base: Base | None = None
+    key: str = ""
 
 
 class ChildStarted(_Fact, frozen=True, tag="child_started"):

@@ -197,8 +197,7 @@ def _judge_answer(memory: AgentMemory, event: LlmEvent.Completed, message: Messa
     length = len(text.strip())
     if event.fault:
         memory = memory.log(_STATE, "ANSWER_INVALID", shorten(event.fault))
-        note = f"Your answer does not have the form that was asked for: {event.fault}.{tail}"
-        note += " Answer again, with one JSON document of the schema and nothing else."
+        note = describe_form_fault(event.fault, tail)
         return _refuse_answer(memory, message, note), Event.ANSWER_INVALID
     if config.output_schema is None and length < config.min_answer_length:
         memory = memory.log(_STATE, "ANSWER_TOO_SHORT", f"{length} of {config.min_answer_length}")
@@ -212,6 +211,14 @@ def _judge_answer(memory: AgentMemory, event: LlmEvent.Completed, message: Messa
     if length:
         memory = replace(memory, transcript=memory.transcript.append(message))
     return memory.log(_STATE, "LLM_FINAL_ANSWER", shorten(text)), Event.LLM_FINAL_ANSWER
+
+
+def describe_form_fault(fault: str, tail: str = "") -> str:
+    """What the model is told of an answer that does not have the form asked for."""
+    return (
+        f"Your answer does not have the form that was asked for: {fault}.{tail} "
+        "Answer again, with one JSON document of the schema and nothing else."
+    )
 
 
 def _check_confidence(memory: AgentMemory) -> tuple[AgentMemory, str]:

@@ -50,13 +50,16 @@ def choose_task_model(memory: AgentMemory, settings: AgentConfig) -> str:
 
 def _build_system_prompt(memory: AgentMemory) -> str:
     schema = memory.config.output_schema
-    if schema is None:
-        return memory.system_prompt
+    return memory.system_prompt if schema is None else append_form(memory.system_prompt, schema)
+
+
+def append_form(system_prompt: str, schema: dict[str, Any]) -> str:
+    """A system prompt, and behind it the form that answers must have."""
     form = (
         "Your final answer must be one JSON document of the following JSON schema and nothing "
         f"else, no words around it:\n{msgspec.json.encode(schema, order='deterministic').decode()}"
     )
-    return f"{memory.system_prompt}\n\n{form}" if memory.system_prompt else form
+    return f"{system_prompt}\n\n{form}" if system_prompt else form
 
 
 def _add_confidence(tool: ToolDefinition) -> ToolDefinition:

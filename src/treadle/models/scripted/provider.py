@@ -49,12 +49,11 @@ class ScriptedModel:
         ScriptError: the script is not valid.
     """
 
-    name: Final = "scripted"
-
     def __init__(
         self, script: Script, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     ) -> None:
         script = make_script(script)
+        self.name: Final = "scripted"
         self._sleep = sleep
         self._parts = tuple(
             _PreparedReply.of(index, reply, asks, script)

@@ -1,0 +1,1 @@
+"""Agents for programs: typed dependencies, typed answers, threads by names of the program's own."""

@@ -1,0 +1,157 @@
+"""An agent for programs: what it is told and may do, and how a program talks with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Generic, Unpack
+
+from treadle.agent.agent_task import AgentTask
+from treadle.agent.agent_thread import AgentThread
+from treadle.agent.builders import make_builder, make_session_opener
+from treadle.agent.definition import AgentDefinition, AgentOptions, AgentTool, Instructions
+from treadle.agent.result import AgentDepsT, OutputT, Result
+from treadle.errors import UsageError
+from treadle.runtime.ports import Provider
+from treadle.tools.function_tool import AnyTool
+
+_NO_DEPS: Final[Any] = None
+
+
+class Agent(Generic[AgentDepsT, OutputT]):
+    """What an agent is told, what it may do, and what it answers with.
+
+    It holds nothing of what it is at work on, so one serves any number of tasks and threads at
+    once::
+
+        support = Agent("support", model="anthropic:claude-sonnet-5", tools=[find_order])
+        answer = await support.run("Where is order 7?")
+
+        async with support.thread("customer-7") as thread:
+            print((await thread.send("And order 8?")).output)
+
+    Args:
+        name: what people know it by, and what it is called as a tool.
+        model: `PROVIDER:MODEL`, an alias, `scripted:FILE`, `recorded:FILE`; or who answers.
+        instructions: what it is told before everything, or a function that says it.
+        tools: functions with `@tool`, plain functions, other agents (`Agent.as_tool`).
+        deps: the type of what the program gives its tools (`ToolContext.deps`).
+        output: the type of its answers; without one they are text.
+        **options: see `AgentOptions`.
+
+    Raises:
+        BuildError: it cannot be an agent like this; the message says what is wrong.
+        UsageError: a function cannot be a tool, or JSON cannot say a value of the output type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str | Provider,
+        instructions: Instructions[AgentDepsT] = "",
+        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool] = (),
+        deps: type[AgentDepsT] | None = None,
+        output: type[OutputT] | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None:
+        self._definition = AgentDefinition(name, model, instructions, tools, deps, output, options)
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self._definition.name
+
+    # ---- tasks ---------------------------------------------------------------------------------
+
+    async def run(self, prompt: str, *, deps: AgentDepsT = _NO_DEPS) -> Result[OutputT]:
+        """Work at a task of its own, and give the answer.
+
+        Args:
+            prompt: the task.
+            deps: what its tools are given.
+
+        Raises:
+            UsageError: the prompt is empty, or `deps` is not of the agent's type.
+            BudgetExceeded: a limit of steps, tokens, cost or time is used up.
+            AgentFailed: the task ended without an answer.
+            ApprovalNeeded: a call waits for a person; `resume_task` goes on with its thread.
+            AgentError: no model answers for now; `resume_task` goes on with its thread.
+            StoreError: the disk refused.
+        """
+        async with self.task(prompt, deps=deps) as task:
+            return await task.run()
+
+    def run_sync(self, prompt: str, *, deps: AgentDepsT = _NO_DEPS) -> Result[OutputT]:
+        """`run`, for programs that are not asynchronous. Raises as `run`."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self.run(prompt, deps=deps))
+        raise UsageError("an event loop is running here", hint="await agent.run(...)")
+
+    @asynccontextmanager
+    async def task(
+        self, prompt: str, *, deps: AgentDepsT = _NO_DEPS
+    ) -> AsyncIterator[AgentTask[OutputT]]:
+        """Begin a task, durably; nothing is sent before it runs. Raises as `run`.
+
+        Leaving it stops what is running, which stays on disk to be gone on with.
+        """
+        builder = await make_builder(self._definition, prompt, self._definition.make_context(deps))
+        async with AgentTask[OutputT](builder.build()) as task:
+            yield task
+
+    @asynccontextmanager
+    async def resume_task(
+        self, thread_id: str, *, deps: AgentDepsT = _NO_DEPS
+    ) -> AsyncIterator[AgentTask[OutputT]]:
+        """Go on with a task that an agent like this one began, in this process or another.
+
+        Raises:
+            UnknownThreadError: there is no such thread.
+            ThreadBusyError: another process works on it.
+            BuildError: this agent is not like the one that began it.
+            StoreError: the thread is damaged, or the disk refused.
+        """
+        builder = await make_builder(self._definition, "", self._definition.make_context(deps))
+        async with AgentTask[OutputT](builder.resume(thread_id)) as task:
+            yield task
+
+    # ---- conversations -------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def thread(
+        self, key: str, *, deps: AgentDepsT = _NO_DEPS
+    ) -> AsyncIterator[AgentThread[OutputT]]:
+        """The conversation of this name, begun if there is none; it is free again behind it.
+
+        Args:
+            key: the program's own name for it, such as `customer-7`; 500 characters at most. It
+                is one in the store, whichever agent it was begun with.
+            deps: what the tools are given.
+
+        Raises:
+            UsageError: it cannot be a name, or `deps` is not of the agent's type.
+            ThreadBusyError: another process has it open.
+            StoreError: it is damaged or in the trash, or the disk refused.
+        """
+        agent = self._definition
+        reopen = await make_session_opener(agent, agent.make_context(deps, key))
+        opened = AgentThread[OutputT](key, agent.open_store(), reopen, reopen(""), agent.form)
+        async with opened as thread:
+            yield thread
+
+    # ---- agents as tools -----------------------------------------------------------------------
+
+    def as_tool(self, description: str, name: str = "") -> AgentTool:
+        """This agent as a tool of another one: each call is a task of its own, in its own thread.
+
+        It is given the other one's `deps`; what it may use is what the other one has left.
+
+        Args:
+            description: what the other one's model reads about it.
+            name: of the tool; that of the agent if not said.
+        """
+        return AgentTool(name or self.name, description, self._definition)

@@ -1,0 +1,235 @@
+"""A conversation with an agent, under a name that the program has for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Any, Generic, Self
+
+from msgspec.structs import replace
+
+from treadle.agent.decisions import make_approvals, make_rejections
+from treadle.agent.result import OutputT, Result, make_result, raise_failure
+from treadle.app.files.rewind import RewindRequest, rewind_thread
+from treadle.app.threads.forks import fork_thread
+from treadle.core.approval import Decision, Question
+from treadle.core.llm import Usage
+from treadle.core.messages import Message
+from treadle.core.task.planning_state import describe_form_fault
+from treadle.errors import UsageError
+from treadle.outputs import Output, TurnFinished, TurnOutcome
+from treadle.runtime.answer_form import AnswerForm
+from treadle.runtime.session import Session
+from treadle.store.local_store import LocalStore
+from treadle.thread.facts import ExtraSet, Renamed, Tagged
+
+FORM_RETRIES_MAX = 3
+"""So often an answer that does not have its form is sent back."""
+
+
+class AgentThread(Generic[OutputT]):
+    """A thread on which a program talks with an agent. `Agent.thread` opens one.
+
+    An asynchronous context manager: leaving it frees the thread for other processes.
+
+    Args:
+        key: the program's name for it; empty if it has none.
+        store: where it is kept.
+        reopen: makes the session of a thread, by its id.
+        session: works on it.
+        form: what answers must look like; without one they are text.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        store: LocalStore,
+        reopen: Callable[[str], Session],
+        session: Session,
+        form: AnswerForm[Any] | None,
+    ) -> None:
+        self.key = key
+        self._store = store
+        self._reopen = reopen
+        self._session = session
+        self._form = form
+        self._last: TurnFinished | None = None
+
+    # ---- what it is ------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The thread's id, which the command line takes too: `treadle show ID`."""
+        return self._session.thread_id
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """All messages so far."""
+        return self._session.conversation
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The calls that wait for a person's word; `approve` and `reject` answer them."""
+        return self._session.questions
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing is unfinished: neither work nor a question to a person."""
+        return self._session.is_waiting
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole thread has used of models."""
+        return self._session.usage
+
+    @property
+    def title(self) -> str | None:
+        """What it is called; `None` if nobody has said."""
+        return self._session.metadata.title
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self._session.metadata.tags
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """What programs keep with it."""
+        return self._session.metadata.extra
+
+    # ---- talking -------------------------------------------------------------------------------
+
+    async def send(self, prompt: str) -> Result[OutputT]:
+        """Say something, and give what the agent answers.
+
+        What an earlier process left unfinished is finished first. If a turn is running already, it
+        delivers the prompt, and this waits for it.
+
+        Raises:
+            UsageError: the prompt is empty.
+            ApprovalNeeded: a call waits for a person's yes; it is durable.
+            BudgetExceeded: a limit of the turn is used up.
+            AgentFailed: no model answered, or none in the form asked for.
+            AgentError: the turn was stopped.
+            StoreError: the disk refused; what was acknowledged is safe.
+        """
+        await self._work(lambda: self._session.turn(prompt))
+        return self.result
+
+    async def resume(self) -> Result[OutputT]:
+        """Finish what was left unfinished, and give the answer. Raises as `send`."""
+        await self._work(self._session.resume)
+        return self.result
+
+    def stream(self, prompt: str | None = None) -> AsyncGenerator[Output, None]:
+        """`send`, or `resume` without a prompt, that tells everything that happens.
+
+        The last output is `TurnFinished`; `result` gives the answer then. Whoever breaks out stops
+        the turn where it is; `resume` goes on with it.
+        """
+        turn = self._session.resume if prompt is None else lambda: self._session.turn(prompt)
+        return self._session.driver.stream(lambda: self._work(turn))
+
+    @property
+    def result(self) -> Result[OutputT]:
+        """The answer of the last turn. Raises as `send`."""
+        if self._last is None:
+            raise UsageError("nothing was said yet", hint="send(PROMPT), or resume()")
+        raise_failure(self._last, self.questions)
+        return make_result(self._last, self._form)
+
+    async def approve(self, *questions: Question) -> Result[OutputT]:
+        """Say yes to these calls, or to all that wait, and go on. Raises as `send`."""
+        return await self._decide(make_approvals(questions or self.questions))
+
+    async def reject(self, *questions: Question, reason: str = "") -> Result[OutputT]:
+        """Say no to these calls, or to all that wait, and go on. Raises as `send`.
+
+        Args:
+            questions: the calls.
+            reason: what the model is told.
+        """
+        return await self._decide(make_rejections(questions or self.questions, reason))
+
+    async def _decide(self, decisions: Mapping[str, Decision]) -> Result[OutputT]:
+        await self._work(lambda: self._session.decide(decisions))
+        return self.result
+
+    async def _work(self, turn: Callable[[], Any]) -> TurnFinished:
+        """Work, and send back an answer that does not have its form."""
+        finished: TurnFinished = await turn()
+        used = finished.turn_usage
+        for _ in range(FORM_RETRIES_MAX):
+            if not (fault := self._find_fault(finished)):
+                break
+            finished = await self._session.correct(describe_form_fault(fault))
+            used += finished.turn_usage
+        if fault := self._find_fault(finished):
+            error = f"the answer does not have the form asked for: {fault}"
+            finished = replace(finished, outcome=TurnOutcome.FAILED, error=error)
+        self._last = replace(finished, turn_usage=used)
+        return self._last
+
+    def _find_fault(self, finished: TurnFinished) -> str:
+        if self._form is None or finished.outcome is not TurnOutcome.DONE:
+            return ""
+        return self._form.find_fault(finished.answer)
+
+    def steer(self, text: str) -> None:
+        """Have the turn that runs hear something before its next request; durable at once."""
+        self._session.queue(text, steers=True)
+
+    def queue(self, text: str) -> None:
+        """Have something heard in a turn of its own behind what runs; durable at once."""
+        self._session.queue(text)
+
+    def cancel(self, reason: str = "cancelled by the program") -> None:
+        """End the turn that runs; what is known is kept."""
+        self._session.cancel(reason)
+
+    # ---- the thread itself -----------------------------------------------------------------------
+
+    def rename(self, title: str) -> None:
+        """Call it this; durable when this returns."""
+        self._session.driver.record(Renamed(title))
+
+    def tag(self, *added: str, remove: Sequence[str] = ()) -> None:
+        """Add and remove tags; durable when this returns."""
+        self._session.driver.record(Tagged(added, tuple(remove)))
+
+    def set_extra(self, **values: Any) -> None:
+        """Keep values with it, which JSON can say; `None` removes one. Durable at once."""
+        self._session.driver.record(ExtraSet(values))
+
+    async def fork(self) -> AgentThread[OutputT]:
+        """A thread of its own that goes on from here; both go their own ways then.
+
+        What is under way here stays here. The caller closes it.
+        """
+        made = fork_thread(self._store, self.id, notify=lambda _: None)
+        session = self._reopen(made.thread)
+        return AgentThread("", self._store, self._reopen, session, self._form)
+
+    async def rewind(self, turn: int) -> None:
+        """Go back to the end of a turn, 0 before the first; nothing is lost of what came after.
+
+        Raises:
+            UsageError: there is no such turn, or it stands there already.
+            StoreError: another process has taken the thread meanwhile, or the disk refused.
+        """
+        thread_id = self.id
+        await self._session.close()
+        try:
+            await rewind_thread(self._store, thread_id, RewindRequest(turn=turn))
+        finally:
+            self._session = self._reopen(thread_id)
+            self._last = None
+
+    async def close(self) -> None:
+        """Stop work, record what is known, free the thread. What was running stays unfinished."""
+        await self._session.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

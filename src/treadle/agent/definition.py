@@ -1,0 +1,212 @@
+"""What an agent is made of, looked at once when it is declared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, Literal, TypeAlias, TypedDict
+
+from treadle.agent.result import AgentDepsT
+from treadle.core.approval import AskAbove, NeverAsk, Policy
+from treadle.core.budget import TokenBudget
+from treadle.core.config import AgentConfig
+from treadle.core.task.events import TaskConfig
+from treadle.core.tools import RiskLevel
+from treadle.errors import BuildError, UsageError
+from treadle.outputs import Output
+from treadle.runtime.agent_options import check_limits, check_text
+from treadle.runtime.answer_form import AnswerForm
+from treadle.runtime.approval_callback import ApprovalCallback
+from treadle.runtime.ports import Provider, TextRedactor
+from treadle.store.local_store import LocalStore
+from treadle.tools.context import AgentContext
+from treadle.tools.function_tool import AnyTool, Tool, tool
+from treadle.tools.registry import Registry
+
+Instructions: TypeAlias = str | Callable[[AgentContext[AgentDepsT]], str | Awaitable[str]]
+"""What stands before everything in each request; or a function of the context that says it."""
+
+_POLICIES: Final[dict[str, Policy]] = {"auto": NeverAsk(), "ask": AskAbove(RiskLevel.MEDIUM)}
+
+
+class AgentOptions(TypedDict, total=False):
+    """What an agent can do without.
+
+    `store`: where its threads are; those of this user if not said. `approval`: which calls need a
+    person's yes: `"auto"` none, `"ask"` those of tools that may change something, or a policy.
+    `on_approval`: who is asked; without it such a call waits, on disk, and raises `ApprovalNeeded`.
+    `budget`: what a task may use, or a turn of a conversation. `max_steps`: requests to the model
+    in it, at most; 15 if not said. `settings`: how requests are made. `on_output`: is told
+    everything that happens. `redactor`: keeps secrets out of records and requests; if neither it
+    nor the store is said, those of this user's environment are kept out.
+    """
+
+    store: LocalStore
+    approval: Literal["auto", "ask"] | Policy
+    on_approval: ApprovalCallback
+    budget: TokenBudget
+    max_steps: int
+    settings: AgentConfig
+    on_output: Callable[[Output], None]
+    redactor: TextRedactor
+
+
+class AgentTool:
+    """An agent as a tool of another one. `Agent.as_tool` makes it."""
+
+    def __init__(self, name: str, description: str, agent: AgentDefinition) -> None:
+        self.name = name
+        self.description = description
+        self.agent = agent
+
+
+class AgentDefinition:
+    """All that was said of an agent.
+
+    Args:
+        name: what people know it by.
+        model: the name of a model, or who answers.
+        instructions: what it is told before everything.
+        tools: functions with `@tool`, plain functions, other agents.
+        deps: the type of what the program gives its tools; `None` for nothing.
+        output: the type of its answers; `None` for text.
+        options: see there.
+
+    Raises:
+        BuildError: it cannot be an agent like this.
+        UsageError: a function cannot be a tool, or JSON cannot say a value of the output type.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str | Provider,
+        instructions: Instructions[Any],
+        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool],
+        deps: type | None,
+        output: type | None,
+        options: AgentOptions,
+    ) -> None:
+        self.name: Final = check_text("name", name)
+        for option in options.keys() - AgentOptions.__annotations__.keys():
+            raise BuildError(f"an agent has no option {option!r}")
+        given = [*tools]
+        self.agents: Final = [one for one in given if isinstance(one, AgentTool)]
+        self.tools: Final = [_make_tool(one) for one in given if not isinstance(one, AgentTool)]
+        self.form: AnswerForm[Any] | None = None
+        if output is not None and output is not str:
+            self.form = AnswerForm.of_type(output)
+        self.options: Final = options
+        self.policy: Final = _find_policy(options.get("approval", "auto"))
+        self._model = model
+        self._opened: tuple[Provider, str] | None = None
+        self._instructions = instructions
+        self._deps = deps
+        self._check()
+
+    def _check(self) -> None:
+        """Raise for what no task and no thread could be begun with."""
+        Registry(self.tools)
+        for one in self.tools:
+            wanted = one.signature.deps
+            if isinstance(wanted, type) and not _is_subclass(self._deps or type(None), wanted):
+                raise BuildError(
+                    f"the tool {one.definition.name} takes deps of type {wanted.__qualname__}, "
+                    f"which the agent {self.name!r} does not have",
+                    hint=f"Agent(..., deps={wanted.__qualname__})",
+                )
+        if not isinstance(self._model, str) and not hasattr(self._model, "stream"):
+            raise BuildError(f"{self._model!r} is no model", hint='"PROVIDER:MODEL", or a provider')
+        check_limits(self.limits, self.options.get("budget"), self.policy)
+
+    @property
+    def limits(self) -> TaskConfig:
+        """The limits of a task. Short answers are good ones; an empty one is none."""
+        steps = self.options.get("max_steps", TaskConfig().max_steps)
+        return TaskConfig(max_steps=steps, min_answer_length=1)
+
+    @property
+    def settings(self) -> AgentConfig:
+        """How requests are made."""
+        return self.options.get("settings", AgentConfig(max_tokens=0))
+
+    def make_context(self, deps: Any, key: str = "") -> AgentContext[Any]:
+        """What its tools and instructions are given; `UsageError` for deps of another type."""
+        if self._deps is not None and not _is_instance(deps, self._deps):
+            name = getattr(self._deps, "__qualname__", str(self._deps))
+            raise UsageError(
+                f"the agent {self.name!r} takes a {name} as deps, not {deps!r}",
+                hint=f"deps={name}(...)",
+            )
+        return AgentContext(deps, key)
+
+    async def find_instructions(self, context: AgentContext[Any]) -> str:
+        """What it is told before everything in this context."""
+        if isinstance(self._instructions, str):
+            return self._instructions
+        text = self._instructions(context)
+        return check_text("instructions", await text if inspect.isawaitable(text) else text)
+
+    def find_provider(self) -> tuple[Provider, str]:
+        """Who answers, and by which name it is asked; empty is the provider's default.
+
+        Raises:
+            UsageError: there is no such model.
+            NotConfiguredError: its provider has no key.
+        """
+        if not isinstance(self._model, str):
+            return self._model, ""
+        if self._opened is None:
+            from treadle.agent.models import open_model
+
+            self._opened = open_model(self._model)
+        return self._opened
+
+    def open_store(self) -> LocalStore:
+        """Where its threads are."""
+        if "store" in self.options:
+            return self.options["store"]
+        from treadle.runtime.defaults import open_user_store
+
+        return open_user_store()
+
+    def find_redactor(self) -> TextRedactor | None:
+        """Who keeps secrets out of records and requests."""
+        if "redactor" in self.options or "store" in self.options:
+            return self.options.get("redactor")
+        from treadle.runtime.defaults import make_user_redactor
+
+        return make_user_redactor()
+
+
+def _make_tool(one: Any) -> AnyTool:
+    if isinstance(one, Tool):
+        return one
+    if inspect.isfunction(one) or inspect.ismethod(one):
+        return tool(one)
+    raise BuildError(f"{one!r} is no tool", hint="a function with a docstring, or one with @tool")
+
+
+def _find_policy(approval: str | Policy) -> Policy:
+    if isinstance(approval, Policy):
+        return approval
+    if approval not in _POLICIES:
+        raise BuildError(
+            f"{approval!r} is no policy of approval",
+            hint='"auto", "ask", or a policy such as AskAbove(RiskLevel.HIGH)',
+        )
+    return _POLICIES[approval]
+
+
+def _is_instance(value: object, kind: type) -> bool:
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a protocol, a generic type: only a type checker can tell
+        return True
+
+
+def _is_subclass(kind: type, wanted: type) -> bool:
+    try:
+        return issubclass(kind, wanted)
+    except TypeError:  # as above
+        return True

@@ -1,0 +1,65 @@
+"""What an agent answers with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, cast
+
+from msgspec import Struct
+
+from treadle.core.approval import Question
+from treadle.core.llm import Usage
+from treadle.errors import AgentError, AgentFailed, ApprovalNeeded, BudgetExceeded
+from treadle.outputs import TurnFinished, TurnOutcome
+from treadle.runtime.answer_form import AnswerForm
+
+if TYPE_CHECKING:  # what has a default is in `typing` from Python 3.13 on, and checkers know it
+    from typing_extensions import TypeVar
+
+    AgentDepsT = TypeVar("AgentDepsT", default=None)
+    OutputT = TypeVar("OutputT", default=str)
+else:
+    from typing import TypeVar
+
+    AgentDepsT = TypeVar("AgentDepsT")
+    OutputT = TypeVar("OutputT")
+
+
+class Result(Struct, Generic[OutputT], frozen=True):
+    """An answer, and what it took.
+
+    `output` is the answer as a value of the type that the agent has for it; without one it is
+    `text`, as the model wrote it. `thread_id` names the thread that has all of it, `version` its
+    last record. `usage` is what this answer has used of models, failed requests included.
+    """
+
+    output: OutputT
+    text: str
+    thread_id: str
+    version: int
+    usage: Usage
+
+
+def make_result(finished: TurnFinished, form: AnswerForm[Any] | None) -> Result[Any]:
+    """The answer of a turn that is done."""
+    text = finished.answer
+    value = cast("Any", text) if form is None else form.decode(text)
+    return Result(value, text, finished.thread, finished.version, finished.turn_usage)
+
+
+def raise_failure(finished: TurnFinished, questions: tuple[Question, ...]) -> None:
+    """Raise why a turn has no answer, if it has none.
+
+    Raises:
+        ApprovalNeeded: a call waits for a person's yes.
+        BudgetExceeded: a limit of steps, tokens, cost or time is used up.
+        AgentFailed: the model did not answer.
+        AgentError: the turn was stopped.
+    """
+    if finished.outcome is TurnOutcome.DONE:
+        return
+    if finished.outcome is TurnOutcome.APPROVAL:
+        calls = [f"{one.call.tool_name} {one.call.arguments_json}" for one in questions]
+        raise ApprovalNeeded(finished.thread, calls)
+    kinds = {TurnOutcome.LIMIT: BudgetExceeded, TurnOutcome.FAILED: AgentFailed}
+    kind = kinds.get(finished.outcome, AgentError)
+    raise kind(finished.error, hint=f"`treadle show {finished.thread}` tells how it got there")

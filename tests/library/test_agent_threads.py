@@ -1,0 +1,202 @@
+"""Conversations under a program's own names."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle import (
+    Agent,
+    ApprovalNeeded,
+    LocalStore,
+    ScriptedModel,
+    ThreadBusyError,
+    UsageError,
+    outputs,
+)
+
+ECHO = ScriptedModel.of(
+    {"when": {"user": "again"}, "text": "Said twice."},
+    {"text": "A first answer.", "chunk_size": 2},
+)
+
+
+def make_agent(store: LocalStore, **options: Any) -> Agent[None, str]:
+    return Agent("echo", model=ECHO, store=store, **options)
+
+
+async def test_a_key_is_the_same_thread_in_every_process(store: LocalStore, tmp_path: Path) -> None:
+    async with make_agent(store).thread("customer-7") as thread:
+        await thread.send("first")
+        thread_id = thread.id
+        other = LocalStore(tmp_path / "store")
+        with pytest.raises(ThreadBusyError):
+            async with make_agent(other).thread("customer-7"):
+                pass
+    async with make_agent(other).thread("customer-7") as thread:
+        assert thread.id == thread_id
+        assert thread.key == "customer-7"
+        assert (await thread.send("again")).output == "Said twice."
+        assert thread.messages[0].content == "first"
+    assert store.load(thread_id).fold.header.key == "customer-7"
+
+
+async def test_a_key_is_any_text_that_is_not_empty_nor_very_long(store: LocalStore) -> None:
+    seen = set()
+    for key in ("a", "A", "../../etc", "ü 中 \n", "x" * 500):
+        async with make_agent(store).thread(key) as thread:
+            seen.add(thread.id)
+    assert len(seen) == 5
+    for key in ("", "x" * 501, "\ud800"):
+        with pytest.raises(UsageError, match="the key of a thread is a text of 1 to 500"):
+            async with make_agent(store).thread(key):
+                pass
+
+
+async def test_a_key_whose_thread_was_removed_begins_anew(store: LocalStore) -> None:
+    async with make_agent(store).thread("one") as thread:
+        first = thread.id
+        await thread.send("first")
+    for name in store._disk.list(store.folders.threads, ".jsonl"):
+        store._disk.unlink(f"{store.folders.threads}/{name}")
+        store._disk.unlink(f"{store.folders.threads}/{name.removesuffix('l')}")
+    async with make_agent(store).thread("one") as thread:
+        assert thread.id != first
+        assert list(thread.messages) == []
+
+
+def begin(folder: str, ready: Any, found: Any) -> None:
+    async def work() -> None:
+        for number in range(20):
+            ready.wait()
+            while True:
+                try:
+                    async with make_agent(LocalStore(folder)).thread(f"key-{number}") as thread:
+                        found.put((number, thread.id))
+                        break
+                except ThreadBusyError:
+                    await asyncio.sleep(0)
+
+    asyncio.run(work())
+
+
+def test_processes_that_begin_a_key_at_the_same_moment_have_one_thread(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, found = context.Barrier(3), context.Queue()
+    processes = [context.Process(target=begin, args=(str(tmp_path), ready, found)) for _ in "abc"]
+    for one in processes:
+        one.start()
+    seen = [found.get(timeout=300) for _ in range(60)]
+    for one in processes:
+        one.join()
+    assert len(set(seen)) == 20
+    assert len(LocalStore(tmp_path).ids()) == 20
+
+
+async def test_titles_tags_and_values_stay_with_the_thread(store: LocalStore) -> None:
+    async with make_agent(store).thread("one") as thread:
+        thread.rename("The first")
+        thread.tag("red", "blue")
+        thread.tag(remove=["blue"])
+        thread.set_extra(order=7, parts=["a"])
+        thread.set_extra(order=None)
+    async with make_agent(store).thread("one") as thread:
+        assert (thread.title, thread.tags, thread.extra) == (
+            "The first",
+            ("red",),
+            {"parts": ["a"]},
+        )
+
+
+async def test_a_fork_and_its_base_go_their_own_ways(store: LocalStore) -> None:
+    async with make_agent(store).thread("one") as thread:
+        await thread.send("first")
+        async with await thread.fork() as fork:
+            await fork.send("again")
+            assert len(fork.messages) == 4
+            assert fork.key == ""
+        assert len(thread.messages) == 2
+        await thread.send("again")
+        await thread.rewind(1)
+        assert (await thread.send("third")).output == "A first answer."
+        with pytest.raises(UsageError):
+            await thread.rewind(9)
+        assert (await thread.send("again")).output == "Said twice."
+    assert store.load(fork.id).fold.header.key == ""
+
+
+async def test_whoever_breaks_out_of_a_stream_can_go_on(store: LocalStore) -> None:
+    async with make_agent(store).thread("one") as thread:
+        with pytest.raises(UsageError, match="nothing was said yet"):
+            assert thread.result
+        async for output in thread.stream("first"):
+            if isinstance(output, outputs.TextDelta):
+                break
+        assert (await thread.resume()).output == "A first answer."
+        told = [type(one) async for one in thread.stream("again")]
+        assert told[0] is outputs.TurnStarted
+        assert told[-1] is outputs.TurnFinished
+        assert thread.result.output == "Said twice."
+
+
+async def test_what_is_said_meanwhile_is_heard(store: LocalStore) -> None:
+    model = ScriptedModel.of(
+        {"when": {"step": 0, "user": "go"}, "calls": [{"tool": "wait", "arguments": {}}]},
+        {"when": {"seen": "be brief"}, "text": "Brief."},
+        {"when": {"user": "and then"}, "text": "Then."},
+        {"text": "Long."},
+    )
+    async with Agent("wait", model=model, tools=[(wait := Waiting()).wait], store=store).thread(
+        "one"
+    ) as thread:
+        turn = asyncio.ensure_future(thread.send("go"))
+        await wait.begun.wait()
+        thread.steer("be brief")
+        thread.queue("and then")
+        wait.go_on.set()
+        assert (await turn).output in ("Brief.", "Then.")
+        said = [one.content for one in thread.messages if one.role == "assistant"]
+        assert said[-2:] == ["Brief.", "Then."]
+
+
+class Waiting:
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def wait(self) -> str:
+        """Wait."""
+        self.begun.set()
+        await self.go_on.wait()
+        return "waited"
+
+
+async def test_a_question_of_a_thread_is_answered_by_another_process(store: LocalStore) -> None:
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    model = ScriptedModel.of(
+        {"when": {"step": 0}, "calls": [{"tool": "pay", "arguments": {"amount": 5}}]},
+        {"when": {"last": "paid 5"}, "text": "Done."},
+        {"when": {"last": "broke"}, "text": "Not done."},
+    )
+
+    def agent() -> Agent[None, str]:
+        return Agent("pay", model=model, tools=[pay], approval="ask", store=store)
+
+    for key, output in (("one", "Done."), ("two", "Not done.")):
+        async with agent().thread(key) as thread:
+            with pytest.raises(ApprovalNeeded):
+                await thread.send("Pay.")
+            assert not thread.is_waiting
+        async with agent().thread(key) as thread:
+            (question,) = thread.questions
+            word = thread.approve(question) if key == "one" else thread.reject(reason="broke")
+            assert (await word).output == output
+            assert thread.is_waiting
+            assert thread.usage.total_tokens > 0
