@@ -16,8 +16,7 @@ from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, ToolCompleted, ToolStarted
 from treadle.core.llm import LlmResponse, Usage
 from treadle.core.messages import Message, ToolCall
-from treadle.core.task.events import TaskConfig
-from treadle.core.task.events import TaskGiven
+from treadle.core.task.events import TaskConfig, TaskGiven
 from treadle.core.task.machine import TaskMachine
 from treadle.core.tools import EffectClass, ToolDefinition, ToolExecutionOutcome
 

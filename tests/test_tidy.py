@@ -39,6 +39,8 @@ MAY_USE: Final = {
     "runtime/performer.py": {"random"},  # the jitter that events carry
     "runtime/session.py": {"secrets"},  # the ids of commands that people run, as facts carry them
     "models/scripted/script.py": {"datetime"},  # what TOML may hold and JSON may not
+    "tools/value_types.py": {"datetime"},  # a type that values may have
+    "pytest_plugin.py": {"datetime"},  # a clock for tests, which does not ask the time
     "tools/files.py": {"secrets"},  # names of temporary files
     "process/command.py": {"time"},  # deadlines
     "process/program.py": {"secrets"},  # marks of its own

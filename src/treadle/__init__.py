@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from treadle.errors import ApprovalNeeded as ApprovalNeeded
     from treadle.errors import BudgetExceeded as BudgetExceeded
     from treadle.errors import BuildError as BuildError
+    from treadle.errors import HandlerFailed as HandlerFailed
     from treadle.errors import InvalidTransition as InvalidTransition
     from treadle.errors import NoHandlerForState as NoHandlerForState
     from treadle.errors import NotConfiguredError as NotConfiguredError
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from treadle.models.recording.recorder import RecordingProvider as RecordingProvider
     from treadle.models.scripted.provider import ScriptedModel as ScriptedModel
     from treadle.models.scripted.script import load_script as load_script
+    from treadle.models.scripted.test_model import TestModel as TestModel
     from treadle.runtime.builder import AgentBuilder as AgentBuilder
     from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
@@ -107,6 +109,7 @@ _HOME = {
     "EffectClass": "core.tools",
     "Event": "core.task.table",
     "GitWorkspace": "workspace.commit",
+    "HandlerFailed": "errors",
     "InvalidTransition": "errors",
     "LlmError": "core.llm",
     "LlmErrorKind": "core.llm",
@@ -139,6 +142,7 @@ _HOME = {
     "StoreError": "errors",
     "TaskConfig": "core.task.events",
     "TaskMachine": "core.task.machine",
+    "TestModel": "models.scripted.test_model",
     "ThreadBusyError": "errors",
     "TokenBudget": "core.budget",
     "ToolBased": "core.approval",

@@ -285,6 +285,28 @@ class ApprovalNeeded(AgentError):  # noqa: N818
         self.thread_id = thread_id
 
 
+class HandlerFailed(AgentError):  # noqa: N818
+    """The handler of a custom state failed; the state stands, and runs again when it is resumed.
+
+    Args:
+        state: whose handler it was.
+        fault: what it raised, in a line.
+        details: where, as Python tells it; recorded in the thread.
+        count: how often in a row, if that is why it did not run by itself.
+    """
+
+    def __init__(self, state: str, fault: str, details: str = "", count: int = 0) -> None:
+        often = f"; {count} times in a row, so it does not run by itself" if count else ""
+        again = "call retry()" if count else "resume the thread"
+        super().__init__(
+            f"the handler of {state} failed: {fault}{often}",
+            hint=f"mend the program and {again}: the state runs again",
+        )
+        self.state = state
+        self.fault = fault
+        self.details = details
+
+
 class InvalidTransition(AgentError):  # noqa: N818
     """The table has no row for what a handler said has happened; nothing has moved.
 

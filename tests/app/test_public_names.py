@@ -16,7 +16,7 @@ from treadle import app
 from treadle.cli.main import cli
 
 LISTED: Final = (Path(__file__).parent / "public-api.txt").read_text().splitlines()
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "library.md").read_text(encoding="utf-8")
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "app.md").read_text(encoding="utf-8")
 BLOCKS: Final = re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -76,12 +76,12 @@ def test_functions_are_called_alike() -> None:
 
 def test_the_page_has_every_function_and_every_command_and_no_other_name() -> None:
     missing = [name for name in functions() if f"`{name}`" not in PAGE]
-    assert missing == [], f"{missing}: name them in the table of docs/library.md"
+    assert missing == [], f"{missing}: name them in the table of docs/app.md"
     table = PAGE.partition("\n## Which function does what a command does\n")[2]
     rows = re.findall(r"^\|.*\|(.*)\|$", table, re.MULTILINE)
     named = re.findall(r"`(\w+)`", "\n".join(rows)) + re.findall(r"\bapp\.(\w+)", PAGE)
     unknown = sorted({*named} - {*LISTED})
-    assert unknown == [], f"{unknown}: docs/library.md names them, and treadle.app has no such name"
+    assert unknown == [], f"{unknown}: docs/app.md names them, and treadle.app has no such name"
     assert isinstance(cli, Group)
     no_use_case = {"admin", "completion", "config", "demo", "models", "serve"}
     commands = {name for name, one in cli.commands.items() if not one.hidden}
@@ -99,7 +99,7 @@ def test_the_programs_of_the_page_run_from_top_to_bottom(
     namespace: dict[str, object] = {}
     for language, name, text in BLOCKS:
         if language == "python":
-            exec(compile(text, "library.md", "exec"), namespace)
+            exec(compile(text, "app.md", "exec"), namespace)
         else:
             (folder / name).write_text(text)
     assert len(BLOCKS) >= 5

@@ -48,7 +48,7 @@ def test_every_option_of_the_command_has_help(treadle: Run) -> None:
 
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 PRINTS = [
-    "2 + 3 is 5.\n",
+    "2 + 3 is 5.\n" * 2,
     "A treadle is the pedal that drives a loom.\n",
     "SendLlmRequest in CallingLlm\n",
     "",  # there are no threads in a new home

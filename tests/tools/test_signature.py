@@ -239,7 +239,7 @@ def unknown_type(text: Missing) -> str:  # type: ignore[name-defined]  # noqa: F
         (starred, "cannot be called by names alone: *texts"),
         (positional, "cannot be called by names alone: text"),
         (recursive, "takes what JSON cannot say"),
-        (unsayable, "takes what JSON cannot say"),
+        (unsayable, "what JSON cannot say"),
         (misnamed, "describes parameters it does not have: txet"),
         (unknown_type, "has an annotation that its module does not know"),
         (lambda: "", "cannot be the name of a tool"),

@@ -1,7 +1,7 @@
 """What a person can do with Treadle, as plain functions: typed values in, typed values out.
 
 Nothing here prints, parses options or ends the process. The command line, the chat and any other
-program call the same functions. The names of `__all__` are public and stable; docs/library.md has
+program call the same functions. The names of `__all__` are public and stable; docs/app.md has
 them with examples. They are loaded when they are first used.
 """
 

@@ -202,7 +202,7 @@ DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
         facts.CommandShown: _describe_command,
         facts.BackgroundEnded: _describe_background_end,
         StateCompleted: lambda entry, _: RecordText(f"{entry.state}: {entry.event}"),
-        StateFailed: lambda entry, _: RecordText(f"{entry.state}: failed"),
+        StateFailed: lambda entry, _: RecordText(f"{entry.state}: failed", entry.error),
         TimeRanOut: lambda _, __: RecordText("the time limit has passed"),
         TaskInformed: lambda entry, _: RecordText("the model is told what has changed", entry.text),
         facts.TaskEnded: lambda entry, _: RecordText(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from treadle.errors import (
     AgentFailed,
     ApprovalNeeded,
     BudgetExceeded,
+    HandlerFailed,
     NoHandlerForState,
     UsageError,
 )
@@ -33,6 +34,9 @@ from treadle.runtime.options import DriverOptions, check_parts
 from treadle.runtime.parts import make_journal, make_parts
 from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.runtime.task_rules import TaskRules
+
+FAULTS_MAX: Final = 3
+"""So often in a row the handler of a state may fail; then it runs only when somebody says so."""
 
 
 class TaskOptions(Struct, frozen=True):
@@ -91,6 +95,7 @@ class AgentEngine:
         )
         parts = make_parts(self._journal, self._rules, inbox, provider, tools, options, find_fault)
         self._sub_agents = parts.sub_agents
+        self._may_retry = False
         self.driver = Driver(parts, config, options.live)
 
     def _check_thread(self, handlers: Mapping[str, Handler]) -> None:
@@ -164,11 +169,19 @@ class AgentEngine:
             AgentFailed: the task ended in `Error`.
             ApprovalNeeded: a call waits for a person, and nobody is there to be asked.
             AgentError: it was stopped before its end, or no model answers for now; run it again.
+            HandlerFailed: the handler of a state failed; the state stands, and runs again when the
+                task is resumed. Not by itself once it has failed `FAULTS_MAX` times in a row:
+                `retry` says that it may.
             InvalidTransition: a handler said an event that its state has no row for.
             OwnershipViolation: a handler wrote what its state does not own.
             StoreError: the disk refused; what was acknowledged is safe.
         """
         return self._get_answer(await self.resume())
+
+    async def retry(self) -> str:
+        """`run`, where the handler of a state has failed too often: a person has looked at it."""
+        self._may_retry = True
+        return await self.run()
 
     def _get_answer(self, finished: TurnFinished) -> str:
         if finished.outcome is TurnOutcome.DONE:
@@ -192,12 +205,20 @@ class AgentEngine:
         """`run`, whose end is a value: how the task ended, or why it stopped."""
         if self.driver.is_running:
             return await self.driver.wait()
+        if self.memory.faults >= FAULTS_MAX and not self._may_retry:
+            raise self._make_poison_error()
+        self._may_retry = False
         is_first = self._rules.is_new and not self.driver.is_prepared
         # Time counts from here on; of a task without a limit nobody asks how long it lay ready.
         is_at_rest = self._machine.is_at_rest and self._machine.suspension_error is None
         if is_at_rest or (is_first and self._rules.time_left_s() is None):
             return await self.driver.run()
         return await self.driver.run(TaskResumed(self._journal.now()))
+
+    def _make_poison_error(self) -> HandlerFailed:
+        last = next((one for one in reversed(self.trace) if one.event == "HANDLER_FAILED"), None)
+        fault = "" if last is None else last.data
+        return HandlerFailed(self.state, fault, count=self.memory.faults)
 
     def stream(self) -> AsyncGenerator[Output, None]:
         """`resume` as a stream of outputs, ending with `TurnFinished`."""

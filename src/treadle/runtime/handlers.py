@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, Final, TypeAlias
@@ -36,7 +37,13 @@ from treadle.core.tools import (
     Outcome,
     ToolExecutionStatus,
 )
-from treadle.errors import AgentError, BuildError, OwnershipViolation
+from treadle.errors import (
+    AgentError,
+    BudgetExceeded,
+    BuildError,
+    HandlerFailed,
+    OwnershipViolation,
+)
 from treadle.runtime.calls import (
     call_model,
     find_redaction_refusal,
@@ -50,6 +57,10 @@ from treadle.thread.codec import encode_entry
 from treadle.thread.record import replace_surrogates
 
 _log = logging.getLogger("treadle.runtime")
+
+PLACES_MAX: Final = 20
+FAULT_LENGTH_MAX: Final = 2_000
+"""What is recorded of an exception: so many places, innermost, and so many characters of it."""
 
 _INTEGER_LIMIT: Final = 2**63
 """Integers of records have 64 bits."""
@@ -128,8 +139,8 @@ class HandlerLlm:
         """One answer, without tools.
 
         Raises:
-            AgentError: the model did not answer, or the budget is used up and it was not asked;
-                left alone, it ends the task.
+            BudgetExceeded: it was not asked; left alone, this ends the task.
+            AgentError: the model did not answer; left alone, it stops the task, to be resumed.
         """
         self._check_budget()
         settings, sent = self._settings, [*map(self._redact_message, messages)]
@@ -157,7 +168,7 @@ class HandlerLlm:
             used = memory.total_usage + (self.usage or Usage())
             _, why = memory.budget.find_exceeded_limit(used, memory.elapsed_s)
             if why:
-                raise AgentError(why)
+                raise BudgetExceeded(why)
 
     def _redact_message(self, message: Message) -> Message:
         calls = tuple(
@@ -200,10 +211,14 @@ async def run_handler(
     output: Callable[[str], None],
     at: Callable[[], str],
 ) -> StateCompleted:
-    """Run it to its event. An exception in it is data: `memory.error` and `FatalError`.
+    """Run it to its event.
+
+    An exception in it is the event `FatalError`, with `memory.error`, where the graph says what
+    comes of that, and for a budget that is used up.
 
     Raises:
         OwnershipViolation: it wrote what its state does not own; nothing was recorded.
+        HandlerFailed: it raised, or said no event; nothing was recorded.
     """
     try:
         given = replace(memory, extra=_copy_extra(memory.extra))
@@ -222,10 +237,19 @@ async def run_handler(
         if not is_bug(error):
             raise
         _log.exception("the handler of %s raised", state.name)
-        what = f"{type(error).__name__}{_describe_exception(error)}"
-        why = f"the handler of {state.name} failed: {what}"
-        completed = StateCompleted(state.name, Event.FATAL_ERROR, MemoryChanges(error=why))
+        fault = f"{type(error).__name__}{_describe_exception(error)}"
+        failed = HandlerFailed(state.name, fault, _describe_place(error, fault))
+        if not isinstance(error, BudgetExceeded) and not _expects_failure(memory, state.name):
+            raise failed from error
+        changes = MemoryChanges(error=failed.message)
+        completed = StateCompleted(state.name, Event.FATAL_ERROR, changes)
     return replace(completed, usage=llm.usage, at=at())
+
+
+def _expects_failure(memory: AgentMemory, state: str) -> bool:
+    """Whether the graph says where a failure of this state leads."""
+    rows = () if memory.graph is None else memory.graph.rows
+    return any((state, Event.FATAL_ERROR) == (row[0], row[1]) for row in rows)
 
 
 def _make_completed_event(
@@ -300,6 +324,13 @@ def _is_json_scalar(value: object) -> bool:
     if isinstance(value, int):
         return -_INTEGER_LIMIT <= value < _INTEGER_LIMIT
     return value is None or isinstance(value, str)
+
+
+def _describe_place(error: BaseException, fault: str) -> str:
+    """Where it was raised, the innermost place last, and what; no values of variables."""
+    frames = traceback.extract_tb(error.__traceback__)[1:][-PLACES_MAX:]
+    places = [f"{one.filename}:{one.lineno} in {one.name}" for one in frames]
+    return "\n".join([*places, fault[:FAULT_LENGTH_MAX]])
 
 
 def _describe_exception(error: BaseException) -> str:

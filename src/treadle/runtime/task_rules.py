@@ -16,7 +16,7 @@ from treadle.core.task.events import StateFailed, TaskGiven, TaskInformed, TaskR
 from treadle.core.task.machine import TaskMachine
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import State
-from treadle.errors import AgentError, InvalidTransition, OwnershipViolation
+from treadle.errors import AgentError, HandlerFailed, InvalidTransition, OwnershipViolation
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.conversation_rules import ObserveSituation
 from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
@@ -199,9 +199,8 @@ class TaskRules:
                 at=self._journal.now,
             )
             machine.check_completed_state(completed)
-        except (InvalidTransition, OwnershipViolation) as error:
-            if llm.usage is None:
-                raise
-            self._broken = error  # raised when it is recorded what that has cost
-            return StateFailed(name, llm.usage, self._journal.now())
+        except (InvalidTransition, OwnershipViolation, HandlerFailed) as error:
+            self._broken = error  # raised when it is recorded: the program is to be mended
+            why = error.details if isinstance(error, HandlerFailed) else error.message
+            return StateFailed(name, llm.usage, self._journal.now(), why)
         return completed

@@ -12,10 +12,8 @@ from msgspec.structs import replace
 from treadle.core.messages import BlobRef
 from treadle.errors import (
     DamagedJournalError,
-    DiskError,
     ReadOnlyThreadError,
     StorageBusyError,
-    TreadleError,
     UnknownThreadError,
     UsageError,
 )
@@ -28,12 +26,13 @@ from treadle.store.fork_bases import check_bases, is_base_unchanged
 from treadle.store.id_beginnings import resolve_id
 from treadle.store.journal import Journal, convert_os_errors, cut_torn_tail, sync_journal
 from treadle.store.paths import Places, find_places
+from treadle.store.summaries import summarize
 from treadle.store.thread_keys import ThreadKeys
 from treadle.store.thread_lock import Holder, acquire_lock, find_holder, make_own_holder
 from treadle.store.thread_outputs import ThreadOutputs
 from treadle.store.thread_reader import LoadedThread, ThreadReader, decode_header
 from treadle.store.thread_writer import ThreadWriter
-from treadle.thread.codec import Entry, Event, UnknownEntryError, decode_entry, encode_entry
+from treadle.thread.codec import Entry, Event, decode_entry, encode_entry
 from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
@@ -41,12 +40,6 @@ from treadle.thread.history import Rest, list_rests
 from treadle.thread.ids import PREFIX, is_thread_id
 from treadle.thread.record import JournalCondition, JournalScan, scan_journal
 from treadle.thread.snapshot import Snapshot
-
-DAMAGED: Final = "damaged"
-UNREADABLE: Final = "unreadable"
-UNSUPPORTED: Final = "unsupported"
-"""The states, in lists, of threads of which nothing can be shown: what is there is not intact, the
-disk refuses to read it just now, or another version of Treadle wrote it."""
 
 FORK_TRIES: Final = 5
 """So often a fork is begun anew because the other thread was scrubbed meanwhile."""
@@ -89,6 +82,13 @@ class LocalStore:
         self.keys = ThreadKeys(self.folders)
         self._reader = ThreadReader(self.folders)
         self._blobs = Blobs(self.folders)
+
+    @classmethod
+    def in_memory(cls, *, now: Callable[[], str] = utc_now) -> LocalStore:
+        """A store of its own whose threads end with the process, for tests and the like."""
+        from treadle.store.memory_disk import MemoryDisk
+
+        return cls(Places.below("/memory"), disk=MemoryDisk(), now=now)
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -472,16 +472,7 @@ class LocalStore:
 
     def summary(self, thread_id: str) -> ThreadSummary | None:
         """The thread's line in a list; `None` if it holds no intact record. Never raises."""
-        try:
-            loaded = self.load(thread_id)
-        except UnknownThreadError:
-            return None
-        except TreadleError as error:
-            others = {DiskError: UNREADABLE, UnknownEntryError: UNSUPPORTED}
-            state = next((others[kind] for kind in others if isinstance(error, kind)), DAMAGED)
-            return ThreadSummary(thread_id, 0, "", "", None, state, 0, problem=error.message)
-        # The file's name decides: what a foreign file says it is may be another thread.
-        return replace(loaded.fold.summary(loaded.problem), id=thread_id)
+        return summarize(self._reader, thread_id)
 
     def resolve(self, text: str, *, in_trash: bool = False) -> str:
         """The one thread whose id is, begins or ends with `text`. Raises as `resolve_id`."""

@@ -9,11 +9,15 @@ dataclasses. It is no dependency: it is looked for where a type needs it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from datetime import datetime
+from functools import lru_cache, reduce
 from importlib.util import find_spec
-from typing import Any, Final, get_args
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
+from msgspec import Meta
 
 FAULTS_MAX: Final = 5
 """So many faults of one value are told; who mends them is told of the rest."""
@@ -43,6 +47,7 @@ def adapt_type(hint: Any) -> Any:
     Raises:
         TypeError: JSON cannot say a value of this type, or not tell which of two it is.
     """
+    hint = _mark_times(hint)
     if hint is object:
         raise TypeError("an object may be anything; Any is what takes every value of JSON")
     if not _mentions_pydantic(hint):
@@ -87,6 +92,19 @@ def _mentions_pydantic(hint: Any) -> bool:
     return any(_mentions_pydantic(part) for part in get_args(hint))
 
 
+def _mark_times(hint: Any) -> Any:
+    """The type with times that say in the schema what they are; `msgspec` calls them texts."""
+    if hint is datetime:
+        return Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
+    parts = get_args(hint)
+    if datetime not in parts or get_origin(hint) is Annotated:
+        return hint
+    marked = tuple(map(_mark_times, parts))
+    if isinstance(hint, UnionType):
+        return reduce(or_, marked)
+    return hint.copy_with(marked) if hasattr(hint, "copy_with") else get_origin(hint)[marked]
+
+
 def make_schema(hint: Any) -> dict[str, Any]:
     """The JSON schema of a type; it may have references within itself.
 
@@ -94,10 +112,10 @@ def make_schema(hint: Any) -> dict[str, Any]:
         TypeError: JSON cannot say a value of this type.
     """
     kind = adapt_type(hint)
-    if kind is hint:
-        return msgspec.json.schema(kind, schema_hook=schema_hook)
-    schema: dict[str, Any] = kind.adapter.json_schema()
-    return schema
+    if isinstance(kind, _AnyInstance):
+        schema: dict[str, Any] = kind.adapter.json_schema()  # type: ignore[attr-defined]
+        return schema
+    return msgspec.json.schema(kind, schema_hook=schema_hook)
 
 
 def make_decoder(hint: Any) -> msgspec.json.Decoder[Any]:

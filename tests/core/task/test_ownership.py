@@ -66,6 +66,7 @@ OTHER: Final[dict[str, Any]] = {
     "clock": "z",
     "moves": 99,
     "extra": {"z": 1},
+    "faults": 9,
 }
 """For each field, a value that no handler of these tests has seen."""
 

@@ -17,7 +17,13 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.task.events import CustomState
 from treadle.core.task.memory import AgentMemory, History
 from treadle.core.task.table import Event, State
-from treadle.errors import AgentError, AgentFailed, InvalidTransition, OwnershipViolation
+from treadle.errors import (
+    AgentError,
+    AgentFailed,
+    HandlerFailed,
+    InvalidTransition,
+    OwnershipViolation,
+)
 from treadle.thread.codec import decode_entry
 from treadle.thread.usage import list_usage
 
@@ -52,7 +58,7 @@ async def test_a_handler_that_fails_leaves_extra_as_it_was(desk: Desk) -> None:
         raise ValueError("oh")
 
     engine = checked(desk, handler).build()
-    with pytest.raises(AgentFailed, match="oh"):
+    with pytest.raises(HandlerFailed, match="oh"):
         await engine.run()
     assert engine.memory.extra == {}
     await close(desk, engine)

@@ -16,7 +16,8 @@ from treadle.app.sessions.providers import Models
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.config.loader import load_settings
 from treadle.errors import DiskError, UsageError
-from treadle.store.local_store import UNREADABLE, LocalStore
+from treadle.store.local_store import LocalStore
+from treadle.store.summaries import UNREADABLE
 from treadle.thread.fold import CHAT, ThreadFold
 
 

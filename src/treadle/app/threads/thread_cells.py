@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.app.threads.times import describe_age
-from treadle.store import local_store
+from treadle.store import summaries
 from treadle.thread.document import ThreadSummary
 from treadle.thread.ids import ShortIds
 from treadle.thread.safe_text import sanitize_text
@@ -75,10 +75,10 @@ def describe_state(line: ThreadSummary) -> str:
         kind = " ".join(["task"] * (line.machine == "task") + ["fork"] * bool(line.forked_from))
     if line.problem:
         words = {
-            local_store.UNREADABLE: "cannot be read",
-            local_store.UNSUPPORTED: local_store.UNSUPPORTED,
+            summaries.UNREADABLE: "cannot be read",
+            summaries.UNSUPPORTED: summaries.UNSUPPORTED,
         }
-        state = words.get(line.state, local_store.DAMAGED)
+        state = words.get(line.state, summaries.DAMAGED)
     elif line.questions:
         state = "waits for approval"
     elif line.is_unfinished:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from treadle.app.notices import Notify, ignore_notice
 from treadle.core.task.table import State
 from treadle.errors import TreadleError
-from treadle.store import local_store
+from treadle.store import summaries
 from treadle.store.index.filters import DAMAGED, UNFINISHED, WAITING, ThreadFilters, parse_state
 from treadle.store.index.lookup import Index
 from treadle.store.index.search import Hit
@@ -155,7 +155,7 @@ def complete_id(
 
 def list_unreadable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:
     """Those that the disk refused to read; they may be intact."""
-    return [line for line in threads if line.state == local_store.UNREADABLE and line.problem]
+    return [line for line in threads if line.state == summaries.UNREADABLE and line.problem]
 
 
 @contextmanager

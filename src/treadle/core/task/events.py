@@ -134,14 +134,16 @@ class StateCompleted(_TaskEvent, frozen=True, tag="state_completed"):
 
 
 class StateFailed(_TaskEvent, frozen=True, tag="state_failed"):
-    """The outcome of a custom handler could not be taken; what it used of models counts.
+    """The handler of a custom state failed, or its outcome could not be taken: `error` says why.
 
-    The state stands as it stood: its handler is to be mended, then it runs again.
+    The state stands as it stood: its handler is to be mended, then it runs again. What it used of
+    models counts. Older programs recorded it for that alone, without an `error`.
     """
 
     state: str
     usage: Usage | None = None
     at: str = ""
+    error: str = ""
 
 
 class TimeRanOut(_TaskEvent, frozen=True, tag="time_ran_out"):

@@ -348,7 +348,7 @@ class TaskMachine:
                 name, _apply_completed_state(now, event), event.event, []
             )
         if isinstance(event, StateFailed) and event.state == name:
-            return TaskState(name, add_usage(now, event.usage)), (), WAIT
+            return TaskState(name, _count_fault(add_usage(now, event.usage), event)), (), WAIT
         if isinstance(event, TimeRanOut):
             return self._follow_transitions(
                 _ERROR, *self._enter_state(_ERROR, stop_out_of_time(now, name)), [_ERROR]
@@ -403,10 +403,18 @@ def _collect_changes(event: StateCompleted) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSET}
 
 
+def _count_fault(memory: AgentMemory, event: StateFailed) -> AgentMemory:
+    """The memory with one more fault of the handler; earlier programs did not say what it was."""
+    if not event.error:
+        return memory
+    memory = memory.log(event.state, "HANDLER_FAILED", event.error.rpartition("\n")[2])
+    return replace(memory, faults=memory.faults + 1)
+
+
 def _apply_completed_state(memory: AgentMemory, event: StateCompleted) -> AgentMemory:
     """The memory with what a custom handler wrote, logged and used."""
     memory = reconcile_approvals(memory, replace(memory, **_collect_changes(event)), event)
-    memory = add_usage(memory, event.usage)
+    memory = replace(add_usage(memory, event.usage), faults=0)
     for line in event.logged:
         memory = memory.log(line.state or event.state, line.event, line.data)
     if event.notes:

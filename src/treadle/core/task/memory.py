@@ -94,7 +94,8 @@ class AgentMemory(Struct, frozen=True):
     message so far, in the form that models read; `executions` is how the calls of this step stand,
     in request order; `failed_request` waits to be sent again; `exceeded` is the limit that stopped
     the run; `elapsed_s` is seconds of work so far and `clock` the time up to which they count;
-    `moves` counts transitions; `extra` is a custom graph's own. So is `graph`, what it adds.
+    `moves` counts transitions; `extra` is a custom graph's own. So is `graph`, what it adds, and
+    `faults`, how often in a row the handler of its present state has failed.
     """
 
     task: str = ""
@@ -130,6 +131,7 @@ class AgentMemory(Struct, frozen=True):
     clock: str = ""
     moves: int = 0
     extra: dict[str, Any] = {}
+    faults: int = 0
 
     def log(self, state: str, event: str, data: str = "") -> AgentMemory:
         """A memory whose trace has one more entry, at the time of the event that is handled."""
@@ -193,6 +195,7 @@ OWNERS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "blacklisted_tools": frozenset(),
         "graph": frozenset(),
         "extra": frozenset(),
+        "faults": frozenset(),
         "step": frozenset({State.PLANNING}),
         "retry_count": frozenset({State.PLANNING}),
         "confidence_score": frozenset({State.PLANNING}),

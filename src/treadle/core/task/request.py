@@ -25,6 +25,11 @@ _CONFIDENCE: Final[dict[str, Any]] = {
     "description": "how sure you are that this call is right: 0 not at all, 1 entirely",
 }
 
+_FORM: Final = (
+    "Your final answer must be one JSON document of the following JSON schema and nothing "
+    "else, no words around it:\n"
+)
+
 
 def build_request(memory: AgentMemory, settings: AgentConfig) -> LlmRequest:
     """The request of the present planning step; the same bytes whenever it is built."""
@@ -55,11 +60,14 @@ def _build_system_prompt(memory: AgentMemory) -> str:
 
 def append_form(system_prompt: str, schema: dict[str, Any]) -> str:
     """A system prompt, and behind it the form that answers must have."""
-    form = (
-        "Your final answer must be one JSON document of the following JSON schema and nothing "
-        f"else, no words around it:\n{msgspec.json.encode(schema, order='deterministic').decode()}"
-    )
+    form = f"{_FORM}{msgspec.json.encode(schema, order='deterministic').decode()}"
     return f"{system_prompt}\n\n{form}" if system_prompt else form
+
+
+def find_form(system_prompt: str) -> dict[str, Any] | None:
+    """The JSON schema that `append_form` put there; `None` if there is none."""
+    _, is_there, schema = system_prompt.rpartition(_FORM)
+    return msgspec.json.decode(schema, type=dict[str, Any]) if is_there else None
 
 
 def _add_confidence(tool: ToolDefinition) -> ToolDefinition:

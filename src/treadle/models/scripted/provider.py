@@ -307,6 +307,8 @@ class _PreparedReply(Struct, frozen=True):
         )
 
     def make_deltas(self, calls: tuple[ToolCall, ...]) -> Iterator[ModelEvent]:
+        if self.reply.thinking:
+            yield LlmEvent.ThinkingDelta(self.reply.thinking)
         yield from self.text_deltas
         for call, (_, _, pieces) in zip(calls, self.arguments, strict=True):
             for piece in pieces:
@@ -317,10 +319,11 @@ class _PreparedReply(Struct, frozen=True):
         usage = (
             estimate_usage(shown.input_size, self.output_size)
             if tokens is None
-            else Usage(tokens.input_tokens, tokens.output_tokens)
+            else Usage(tokens.input_tokens, tokens.output_tokens, cost_usd=tokens.cost_usd)
         )
         reason = _choose_default(self.reply.finish_reason, "tool_calls" if calls else "stop")
-        return LlmResponse(Message.assistant(self.text, calls), usage, reason)
+        said = Message.assistant(self.text, calls)
+        return LlmResponse(said, usage, reason, self.reply.confidence)
 
 
 def _choose_default(value: _T | None, default: _T) -> _T:

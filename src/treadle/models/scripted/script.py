@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -93,10 +94,11 @@ class ScriptedCall(_Strict, frozen=True):
 
 
 class ScriptedUsage(_Strict, frozen=True):
-    """The usage a reply reports, in tokens."""
+    """The usage a reply reports, in tokens, and in US dollars if it says what it costs."""
 
     input_tokens: Count = 0
     output_tokens: Count = 0
+    cost_usd: Decimal | None = None
 
 
 class ScriptedFailure(_Strict, frozen=True):
@@ -114,6 +116,8 @@ class Reply(_Strict, frozen=True):
     ends without a word), `hang` (it never ends). Those three are failures: they leave no message,
     so they come before the reply that succeeds, `times` times (0: always).
 
+    `thinking` is streamed before it, and not kept. `confidence` is how sure the model says it is.
+
     `chunk_size` is in characters, 0 for everything at once. `first_delay_s` passes before the first
     event, `delay_s` between deltas; 0 to 3600 seconds. Where these are `None` the script's hold.
     """
@@ -126,6 +130,8 @@ class Reply(_Strict, frozen=True):
     delay_s: Seconds | None = None
     first_delay_s: Seconds | None = None
     usage: ScriptedUsage | None = None
+    thinking: str = ""
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
     finish_reason: str | None = None
     error: ScriptedFailure | None = None
     cut: bool = False

@@ -9,13 +9,15 @@ and certificates, and nothing is tried again: the machine decides on that.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, Final
 
 import httpx2
 import msgspec
 
+from treadle.core.llm import LlmErrorKind
+from treadle.models.failures import WireError
 from treadle.models.wire.stream import StreamedResponse, find_compression, make_client
 from treadle.version import __version__
 
@@ -24,6 +26,20 @@ _HEADERS: Final = {
     "content-type": "application/json",
     "user-agent": f"treadle/{__version__}",
 }
+
+
+_allowed_hosts: frozenset[str] | None = None
+
+
+def restrict_hosts(hosts: Collection[str] | None) -> frozenset[str] | None:
+    """Let requests of this process reach these hosts only, or all again (`None`): for tests.
+
+    Returns:
+        What held before.
+    """
+    global _allowed_hosts
+    before, _allowed_hosts = _allowed_hosts, None if hosts is None else frozenset(hosts)
+    return before
 
 
 class StatusError(Exception):
@@ -92,6 +108,10 @@ class ModelEndpoint:
         headers: Mapping[str, str],
         timeout_s: float | None,
     ) -> httpx2.Request:
+        host = httpx2.URL(self._base_url).host
+        if _allowed_hosts is not None and host not in _allowed_hosts:
+            what = f"this process may not reach {host}: only models on this machine"
+            raise WireError(LlmErrorKind.PERMISSION, what)
         own = httpx2.Headers(self._headers)
         own.update(headers)
         timeout = self._client.timeout if timeout_s is None else httpx2.Timeout(timeout_s)
