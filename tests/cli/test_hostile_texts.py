@@ -99,6 +99,7 @@ TOLD = (
     *("sync --status", "sync {bad}", "config show", "config {bad}", "models {bad}"),
     *("config set {bad} 1", "config set models.default {bad}", "help {bad}"),
     *("login {bad}", "logout {bad}", "completion {bad}", "acp"),
+    *("mcp serve", "mcp {bad}"),
 )
 """Command lines; `{bad}` is a hostile text."""
 

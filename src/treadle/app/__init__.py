@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from treadle.app.folders import user_folders as user_folders
     from treadle.app.graph_files import draw_graph_of_file as draw_graph_of_file
     from treadle.app.notices import Notify as Notify
+    from treadle.app.offered_threads import describe_offered_origins as describe_offered_origins
+    from treadle.app.offered_threads import find_offered_threads as find_offered_threads
+    from treadle.app.offered_threads import read_offered_thread as read_offered_thread
     from treadle.app.sessions.agent_commit import AgentCommit as AgentCommit
     from treadle.app.sessions.agent_commit import AgentCommitPlan as AgentCommitPlan
     from treadle.app.sessions.agent_commit import NoCommit as NoCommit
@@ -233,6 +236,7 @@ _HOME = {
     "change_setting": "app.setting_change",
     "commit_agent_changes": "app.sessions.agent_commit",
     "compact": "app.sessions.compaction",
+    "describe_offered_origins": "app.offered_threads",
     "draw_graph_of_file": "app.graph_files",
     "end_access": "app.sync.share_access",
     "expand_prompt": "app.sessions.prompt_files",
@@ -240,6 +244,7 @@ _HOME = {
     "fetch_team_document": "app.sync.team_threads",
     "find_diff": "app.files.file_diff",
     "find_line_origins": "app.files.provenance",
+    "find_offered_threads": "app.offered_threads",
     "find_pending": "app.threads.thread_lists",
     "find_share_target": "app.sync.share_access",
     "finish_task": "app.sessions.thread_work",
@@ -271,6 +276,7 @@ _HOME = {
     "plan_removal": "app.upkeep.garbage_removal",
     "plan_scrub": "app.upkeep.thread_scrub",
     "read_grants": "app.threads.grants",
+    "read_offered_thread": "app.offered_threads",
     "read_output": "app.threads.outputs",
     "read_sync_status": "app.sync.sync_status",
     "read_thread": "app.threads.thread_view",

@@ -24,9 +24,9 @@ def command() -> None:
     treadle admin tokens add ada --expires 90d      prints the token, this once
     treadle admin users disable ada                 her tokens stop working at once
     """  # noqa: D301  click reads the backspace
-    from treadle.cli.server_extra import require_server_extra
+    from treadle.cli.extras import require_extra
 
-    require_server_extra()
+    require_extra("server")
 
 
 for _part in (organizations, users, tokens, show_audit):

@@ -40,8 +40,8 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "Share": ("pr", "sync", "share", "unshare", "private", "serve", "admin"),
         "Set up": (
-            *("login", "logout", "config", "models", "doctor", "acp", "completion", "graph"),
-            "help",
+            *("login", "logout", "config", "models", "doctor", "acp", "mcp", "completion"),
+            *("graph", "help"),
         ),
     }
 )

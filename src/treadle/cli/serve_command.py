@@ -79,12 +79,12 @@ def command(**given: Any) -> None:
         --host 0.0.0.0 --base-url https://treadle.example.com
     """  # noqa: D301  click reads the backspace
     from treadle.app.server_start import ServerOptions, check_transport_security
-    from treadle.cli.server_extra import require_server_extra
+    from treadle.cli.extras import require_extra
 
     options = ServerOptions(**given)
     if warning := check_transport_security(options):
         click.echo(f"treadle: WARNING: {warning}", err=True)
-    require_server_extra()
+    require_extra("server")
     from treadle.app.server_start import run_server
 
     code = run_server(options, _show_token, lambda text: click.echo(text, err=True))
