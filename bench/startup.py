@@ -17,6 +17,11 @@ from treadle.store.paths import Places
 TIMES = 15
 
 _MACHINES = "import treadle.core.chat.machine, treadle.thread.recovery"
+_ANSWER = """
+from treadle import Agent, LocalStore, ScriptedModel
+agent = Agent("bench", model=ScriptedModel.of("Yes."), store=LocalStore.in_memory())
+assert agent.run_sync("?").output == "Yes."
+"""
 _OPEN = """
 import sys
 from pathlib import Path
@@ -51,6 +56,8 @@ def measure() -> list[Row]:
                 "bare": [*python, "-c", "pass"],
                 "import": [*python, "-c", "import treadle"],
                 "machines": [*python, "-c", _MACHINES],
+                "agent": [*python, "-c", "from treadle import Agent"],
+                "answer": [*python, "-c", _ANSWER],
                 "version": [str(Path(sys.executable).parent / "treadle"), "--version"],
                 "open": [*python, "-c", _OPEN, folder, writer.thread_id],
             }
@@ -60,6 +67,8 @@ def measure() -> list[Row]:
         Row("a bare interpreter", bare, "ms"),
         at_most("import treadle, over bare", took["import"] - bare, "ms", 10),
         at_most("import the machines, over bare", took["machines"] - bare, "ms", 40),
+        at_most("from treadle import Agent, over bare", took["agent"] - bare, "ms", 60),
+        Row("an agent made, run and answered from memory, over bare", took["answer"] - bare, "ms"),
         at_most("treadle --version, over bare", took["version"] - bare, "ms", 60),
         at_most("open 5,000 messages in a fresh process, all", took["open"], "ms", 150),
     ]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
 
-from treadle.agent.agent_task import AgentTask
-from treadle.agent.agent_thread import AgentThread
-from treadle.agent.builders import make_builder, make_session_opener
-from treadle.agent.definition import AgentDefinition, AgentOptions, AgentTool, Instructions
-from treadle.agent.result import AgentDepsT, OutputT, Result
-from treadle.errors import UsageError
-from treadle.runtime.ports import Provider
-from treadle.tools.function_tool import AnyTool
+from treadle.agent.type_variables import AgentDepsT, OutputT
+
+if TYPE_CHECKING:  # what works is loaded when there is work: a program starts at once
+    from treadle.agent.agent_task import AgentTask
+    from treadle.agent.agent_thread import AgentThread
+    from treadle.agent.definition import AgentOptions, AgentTool, Instructions
+    from treadle.agent.result import Result
+    from treadle.runtime.ports import Provider
+    from treadle.tools.function_tool import AnyTool
 
 _NO_DEPS: Final[Any] = None
 
@@ -56,6 +56,8 @@ class Agent(Generic[AgentDepsT, OutputT]):
         output: type[OutputT] | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
+        from treadle.agent.definition import AgentDefinition
+
         self._definition = AgentDefinition(name, model, instructions, tools, deps, output, options)
 
     @property
@@ -85,6 +87,10 @@ class Agent(Generic[AgentDepsT, OutputT]):
 
     def run_sync(self, prompt: str, *, deps: AgentDepsT = _NO_DEPS) -> Result[OutputT]:
         """`run`, for programs that are not asynchronous. Raises as `run`."""
+        import asyncio
+
+        from treadle.errors import UsageError
+
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -99,6 +105,9 @@ class Agent(Generic[AgentDepsT, OutputT]):
 
         Leaving it stops what is running, which stays on disk to be gone on with.
         """
+        from treadle.agent.agent_task import AgentTask
+        from treadle.agent.builders import make_builder
+
         builder = await make_builder(self._definition, prompt, self._definition.make_context(deps))
         async with AgentTask[OutputT](builder.build()) as task:
             yield task
@@ -115,6 +124,9 @@ class Agent(Generic[AgentDepsT, OutputT]):
             BuildError: this agent is not like the one that began it.
             StoreError: the thread is damaged, or the disk refused.
         """
+        from treadle.agent.agent_task import AgentTask
+        from treadle.agent.builders import make_builder
+
         builder = await make_builder(self._definition, "", self._definition.make_context(deps))
         async with AgentTask[OutputT](builder.resume(thread_id)) as task:
             yield task
@@ -137,6 +149,9 @@ class Agent(Generic[AgentDepsT, OutputT]):
             ThreadBusyError: another process has it open.
             StoreError: it is damaged or in the trash, or the disk refused.
         """
+        from treadle.agent.agent_thread import AgentThread
+        from treadle.agent.builders import make_session_opener
+
         agent = self._definition
         reopen = await make_session_opener(agent, agent.make_context(deps, key))
         opened = AgentThread[OutputT](key, agent.open_store(), reopen, reopen(""), agent.form)
@@ -154,4 +169,6 @@ class Agent(Generic[AgentDepsT, OutputT]):
             description: what the other one's model reads about it.
             name: of the tool; that of the agent if not said.
         """
+        from treadle.agent.definition import AgentTool
+
         return AgentTool(name or self.name, description, self._definition)

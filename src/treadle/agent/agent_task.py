@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Generic, Self
 
 from treadle.agent.decisions import make_approvals, make_rejections
-from treadle.agent.result import OutputT, Result
+from treadle.agent.result import Result
+from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Question
 from treadle.core.llm import Usage
 from treadle.core.messages import Message

@@ -8,7 +8,8 @@ from typing import Any, Generic, Self
 from msgspec.structs import replace
 
 from treadle.agent.decisions import make_approvals, make_rejections
-from treadle.agent.result import OutputT, Result, make_result, raise_failure
+from treadle.agent.result import Result, make_result, raise_failure
+from treadle.agent.type_variables import OutputT
 from treadle.app.files.rewind import RewindRequest, rewind_thread
 from treadle.app.threads.forks import fork_thread
 from treadle.core.approval import Decision, Question

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from treadle.agent.result import AgentDepsT
+from treadle.agent.type_variables import AgentDepsT
 from treadle.core.approval import AskAbove, NeverAsk, Policy
 from treadle.core.budget import TokenBudget
 from treadle.core.config import AgentConfig

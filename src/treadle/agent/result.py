@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import Any, Generic, cast
 
 from msgspec import Struct
 
+from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Question
 from treadle.core.llm import Usage
 from treadle.errors import AgentError, AgentFailed, ApprovalNeeded, BudgetExceeded
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
-
-if TYPE_CHECKING:  # what has a default is in `typing` from Python 3.13 on, and checkers know it
-    from typing_extensions import TypeVar
-
-    AgentDepsT = TypeVar("AgentDepsT", default=None)
-    OutputT = TypeVar("OutputT", default=str)
-else:
-    from typing import TypeVar
-
-    AgentDepsT = TypeVar("AgentDepsT")
-    OutputT = TypeVar("OutputT")
 
 
 class Result(Struct, Generic[OutputT], frozen=True):

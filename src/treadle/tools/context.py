@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.sightings import Sightings
-from treadle.core.tool_families import OfferedTool
-from treadle.core.tools import ToolProgress
 from treadle.errors import UsageError
-from treadle.risk.commits import UncommittedFile
-from treadle.sandbox.box import Sandbox
-from treadle.sandbox.path_rules import is_below
-from treadle.sandbox.thread_scratch import expand_variable, make_scratch
-from treadle.tools.background import BackgroundCommands
-from treadle.tools.paths import Root
 
-if TYPE_CHECKING:  # what has a default is in `typing` from Python 3.13 on, and checkers know it
+if TYPE_CHECKING:  # a program that declares tools loads nothing of what only some calls have
+    # A variable with a default is in `typing` from Python 3.13 on, and checkers know it before.
     from typing_extensions import TypeVar
+
+    from treadle.core.sightings import Sightings
+    from treadle.core.tool_families import OfferedTool
+    from treadle.core.tools import ToolProgress
+    from treadle.risk.commits import UncommittedFile
+    from treadle.sandbox.box import Sandbox
+    from treadle.tools.background import BackgroundCommands
+    from treadle.tools.paths import Root
 
     DepsT = TypeVar("DepsT", default=Any)
     """Where nothing is said of it, a tool takes whatever its agent is given."""
@@ -116,9 +116,13 @@ class ToolContext(Struct, Generic[DepsT], frozen=True):
         kept: names are those in the workspace.
         """
         path = arguments.get("path")
-        if not isinstance(path, str):
+        if not isinstance(path, str) or self.sandbox is None:
             return self, arguments
-        skills = self.sandbox.policy.skills if only_reads and self.sandbox is not None else ()
+        from treadle.sandbox.path_rules import is_below
+        from treadle.sandbox.thread_scratch import expand_variable, make_scratch
+        from treadle.tools.paths import Root
+
+        skills = self.sandbox.policy.skills if only_reads else ()
         for folder in skills if path.startswith("/") else ():
             if is_below(os.path.normpath(path), folder):
                 return replace(self, root=Root(folder), sightings=None), arguments

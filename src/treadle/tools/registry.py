@@ -12,11 +12,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from treadle import helper_programs
 from treadle.core.approval import Scope
 from treadle.core.messages import ToolCall
 from treadle.core.sightings import Sightings
@@ -31,16 +30,17 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.errors import UsageError
-from treadle.risk.commits import UncommittedFile
-from treadle.sandbox.box import Sandbox
-from treadle.sandbox.policy import Policy
 from treadle.tool_failure import ToolFailure
-from treadle.tools.background import BackgroundCommands
 from treadle.tools.context import AgentContext, ToolContext
 from treadle.tools.function_tool import AnyTool, Tool
-from treadle.tools.paths import Root
 from treadle.tools.tool_return import ToolReturn, clean_names, clean_text, make_success
 from treadle.tools.tool_thread import ThreadLink, run_in_thread
+
+if TYPE_CHECKING:  # a set of tools without a folder needs none of it
+    from treadle.risk.commits import UncommittedFile
+    from treadle.sandbox.box import Sandbox
+    from treadle.tools.background import BackgroundCommands
+    from treadle.tools.paths import Root
 
 MESSAGE_SIZE_MAX: Final = 2000
 """Characters of an unexpected exception's text; some carry whole documents."""
@@ -90,13 +90,7 @@ class Registry:
             if tool.definition.name in self._tools:
                 raise UsageError(f"two tools are called {tool.definition.name}")
             self._tools[tool.definition.name] = tool
-        if workspace is not None and not isinstance(workspace, Root):
-            # Whatever holds commands, or nothing: what is hidden from them is from file tools.
-            rules = (sandbox or Sandbox(Policy(), workspace)).rules
-            workspace = Root(workspace, rules=rules)
-        self._root: Final = workspace
-        if workspace is not None:
-            helper_programs.exclude(workspace.path)
+        self._root: Final = None if workspace is None else _open_root(workspace, sandbox)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """What the model is told, in the order given; the same bytes in every run."""
@@ -231,6 +225,19 @@ class Registry:
             # By its name there, a file of the workspace would count as seen.
             value = replace(value, seen=())
         return value
+
+
+def _open_root(workspace: str | os.PathLike[str] | Root, sandbox: Sandbox | None) -> Root:
+    from treadle import helper_programs
+    from treadle.sandbox.box import Sandbox
+    from treadle.sandbox.policy import Policy
+    from treadle.tools.paths import Root
+
+    if not isinstance(workspace, Root):
+        # Whatever holds commands, or nothing: what is hidden from them is from file tools.
+        workspace = Root(workspace, rules=(sandbox or Sandbox(Policy(), workspace)).rules)
+    helper_programs.exclude(workspace.path)
+    return workspace
 
 
 def _make_failure(call: ToolCall, failure: ToolFailure) -> ToolExecutionOutcome.Error:

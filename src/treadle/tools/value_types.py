@@ -113,8 +113,7 @@ def make_schema(hint: Any) -> dict[str, Any]:
     """
     kind = adapt_type(hint)
     if isinstance(kind, _AnyInstance):
-        schema: dict[str, Any] = kind.adapter.json_schema()  # type: ignore[attr-defined]
-        return schema
+        return dict(kind.adapter.json_schema())  # type: ignore[attr-defined]
     return msgspec.json.schema(kind, schema_hook=schema_hook)
 
 
