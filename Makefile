@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt pictures torture bench house mutants pins clean
+.PHONY: help demo test check fmt pictures torture bench peers house mutants pins clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -49,6 +49,12 @@ torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes
 bench: $(VENV)/.dev  ## measure; prints a table of ratios and writes bench/results.json
 	PYTHONPATH=tests $(BIN)/python -m bench
 
+peers: $(VENV)/.dev  ## the same bot in other libraries, killed and raced: prints the table of docs/comparison.md
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --require-hashes --requirement bench/peers/requirements.txt
+	.venv-peers/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+	.venv-peers/bin/python bench/peers/compare.py
+
 house: $(VENV)/.dev  ## measure the structure of the source: rooms, names, paths of an event
 	@PYTHONPATH=tests $(BIN)/python -m house
 
@@ -56,11 +62,12 @@ mutants: $(VENV)/.dev  ## change random operators of each room, and count the ch
 	@PYTHONPATH=tests $(BIN)/python -m house.mutants $(M)
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) $(JUDGES)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers $(JUDGES)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 pins: $(VENV)/bin/uv  ## pin the dependencies of pyproject.toml, with their hashes
 	$(COMPILE) $(UPGRADE) --extra server --extra pictures --extra mcp --group dev -o constraints.txt
 	$(COMPILE) --constraint constraints.txt -o constraints-run.txt
+	$(COMPILE) bench/peers/requirements.in -o bench/peers/requirements.txt
 
 COMPILE := $(BIN)/uv pip compile --quiet pyproject.toml --group build --universal --generate-hashes \
 	--no-annotate --no-header

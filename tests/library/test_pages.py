@@ -7,9 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from bench.peers import compare
+
 import treadle
+from treadle import LocalStore
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -73,3 +78,33 @@ def test_the_machine_with_ones_own_input_and_output_pays_once(tmp_path: Path) ->
     assert again.startswith("The result of the payment: ERROR")
     assert "the process died while it ran" in again
     assert not payments.exists()
+
+
+@pytest.mark.parametrize(
+    ("scene", "end"),
+    [
+        (compare.kill_in_a_tool, "charged 1 times"),
+        (compare.approve_after_a_restart, "works"),
+        (compare.approve_twice, "paid back 1 times"),
+        (compare.speak_at_the_same_time, "0 of "),
+    ],
+)
+def test_the_comparison_is_true_of_ourselves(
+    scene: Callable[[compare.Bot], str],
+    end: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "ROUNDS", 2)
+    bot = compare.Bot("treadle", tmp_path / "bot")
+    assert scene(bot).startswith(end)
+    if scene is compare.kill_in_a_tool:
+        (thread,) = LocalStore(bot.folder).ids()
+        said = str(list(LocalStore(bot.folder).load(thread).fold.conversation))
+        assert "It was not run again." in said
+
+
+def test_the_comparison_counts_lines_as_they_are() -> None:
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    counted = " | ".join(str(compare.count_lines(bot)) for bot in compare.BOTS)
+    assert f"| lines of the program | {counted} |" in page

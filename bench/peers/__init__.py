@@ -1,0 +1,1 @@
+"""The same bot in other libraries."""
