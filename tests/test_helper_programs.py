@@ -44,6 +44,11 @@ STARTS: Final = {
         ("run_command", "env=dict(environment)"),
     },
     "src/treadle/process/program.py": {("__init__", "env=dict(order.environment)")},
+    "src/treadle/process/service.py": {("__init__", "env=dict(environment)")},
+    "src/treadle/process/leash.py": {  # what it was told, in the environment that it has
+        ("main", "os.fork()"),
+        ("_become", "os.execvp(argv[0], argv)"),
+    },
     "src/treadle/sandbox/detect.py": {
         ("_version", "{}"),
         ("_probe", "prepared.env"),

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from treadle.errors import TreadleError as TreadleError
     from treadle.errors import UnknownThreadError as UnknownThreadError
     from treadle.errors import UsageError as UsageError
+    from treadle.mcp.server import MCPRule as MCPRule
+    from treadle.mcp.server import MCPServer as MCPServer
     from treadle.models.anthropic.provider import AnthropicProvider as AnthropicProvider
     from treadle.models.openai.chat import OpenAiChatProvider as OpenAiChatProvider
     from treadle.models.openai.responses import OpenAiResponsesProvider as OpenAiResponsesProvider
@@ -116,6 +118,8 @@ _HOME = {
     "LlmRequest": "core.llm",
     "LlmResponse": "core.llm",
     "LocalStore": "store.local_store",
+    "MCPRule": "mcp.server",
+    "MCPServer": "mcp.server",
     "Message": "core.messages",
     "ModelTraits": "core.llm",
     "Modified": "core.approval",

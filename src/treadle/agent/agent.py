@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
 
 from treadle.agent.type_variables import AgentDepsT, OutputT
@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # what works is loaded when there is work: a program starts a
     from treadle.agent.agent_thread import AgentThread
     from treadle.agent.definition import AgentOptions, AgentTool, Instructions
     from treadle.agent.result import Result
+    from treadle.mcp.server import MCPServer
     from treadle.runtime.ports import Provider
     from treadle.tools.function_tool import AnyTool
 
@@ -35,7 +36,8 @@ class Agent(Generic[AgentDepsT, OutputT]):
         name: what people know it by, and what it is called as a tool.
         model: `PROVIDER:MODEL`, an alias, `scripted:FILE`, `recorded:FILE`; or who answers.
         instructions: what it is told before everything, or a function that says it.
-        tools: functions with `@tool`, plain functions, other agents (`Agent.as_tool`).
+        tools: functions with `@tool`, plain functions, other agents (`Agent.as_tool`), MCP servers
+            (`MCPServer`).
         deps: the type of what the program gives its tools (`ToolContext.deps`).
         output: the type of its answers; without one they are text.
         **options: see `AgentOptions`.
@@ -51,7 +53,7 @@ class Agent(Generic[AgentDepsT, OutputT]):
         *,
         model: str | Provider,
         instructions: Instructions[AgentDepsT] = "",
-        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool] = (),
+        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool | MCPServer] = (),
         deps: type[AgentDepsT] | None = None,
         output: type[OutputT] | None = None,
         **options: Unpack[AgentOptions],
@@ -108,9 +110,10 @@ class Agent(Generic[AgentDepsT, OutputT]):
         from treadle.agent.agent_task import AgentTask
         from treadle.agent.builders import make_builder
 
-        builder = await make_builder(self._definition, prompt, self._definition.make_context(deps))
-        async with AgentTask[OutputT](builder.build()) as task:
-            yield task
+        agent = self._definition
+        async with AsyncExitStack() as stack:
+            builder = await make_builder(agent, prompt, agent.make_context(deps), stack)
+            yield await stack.enter_async_context(AgentTask[OutputT](builder.build()))
 
     @asynccontextmanager
     async def resume_task(
@@ -127,9 +130,10 @@ class Agent(Generic[AgentDepsT, OutputT]):
         from treadle.agent.agent_task import AgentTask
         from treadle.agent.builders import make_builder
 
-        builder = await make_builder(self._definition, "", self._definition.make_context(deps))
-        async with AgentTask[OutputT](builder.resume(thread_id)) as task:
-            yield task
+        agent = self._definition
+        async with AsyncExitStack() as stack:
+            builder = await make_builder(agent, "", agent.make_context(deps), stack)
+            yield await stack.enter_async_context(AgentTask[OutputT](builder.resume(thread_id)))
 
     # ---- conversations -------------------------------------------------------------------------
 
@@ -153,9 +157,9 @@ class Agent(Generic[AgentDepsT, OutputT]):
         from treadle.agent.builders import make_session_opener
 
         agent = self._definition
-        reopen = await make_session_opener(agent, agent.make_context(deps, key))
-        opened = AgentThread[OutputT](key, agent.open_store(), reopen, reopen(""), agent.form)
-        async with opened as thread:
+        opener = await make_session_opener(agent, agent.make_context(deps, key))
+        store, session = agent.open_store(), opener.open("")
+        async with AgentThread[OutputT](key, store, opener, session, agent.form) as thread:
             yield thread
 
     # ---- agents as tools -----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any, Generic, Self
 
 from msgspec.structs import replace
 
+from treadle.agent.builders import SessionOpener
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.result import Result, make_result, raise_failure
 from treadle.agent.type_variables import OutputT
@@ -35,7 +36,7 @@ class AgentThread(Generic[OutputT]):
     Args:
         key: the program's name for it; empty if it has none.
         store: where it is kept.
-        reopen: makes the session of a thread, by its id.
+        opener: makes sessions of threads, by their ids.
         session: works on it.
         form: what answers must look like; without one they are text.
     """
@@ -44,13 +45,14 @@ class AgentThread(Generic[OutputT]):
         self,
         key: str,
         store: LocalStore,
-        reopen: Callable[[str], Session],
+        opener: SessionOpener,
         session: Session,
         form: AnswerForm[Any] | None,
     ) -> None:
         self.key = key
         self._store = store
-        self._reopen = reopen
+        self._opener = opener
+        opener.enter(self)
         self._session = session
         self._form = form
         self._last: TurnFinished | None = None
@@ -207,8 +209,8 @@ class AgentThread(Generic[OutputT]):
         What is under way here stays here. The caller closes it.
         """
         made = fork_thread(self._store, self.id, notify=lambda _: None)
-        session = self._reopen(made.thread)
-        return AgentThread("", self._store, self._reopen, session, self._form)
+        session = self._opener.open(made.thread)
+        return AgentThread("", self._store, self._opener, session, self._form)
 
     async def rewind(self, turn: int) -> None:
         """Go back to the end of a turn, 0 before the first; nothing is lost of what came after.
@@ -222,12 +224,15 @@ class AgentThread(Generic[OutputT]):
         try:
             await rewind_thread(self._store, thread_id, RewindRequest(turn=turn))
         finally:
-            self._session = self._reopen(thread_id)
+            self._session = self._opener.open(thread_id)
             self._last = None
 
     async def close(self) -> None:
         """Stop work, record what is known, free the thread. What was running stays unfinished."""
-        await self._session.close()
+        try:
+            await self._session.close()
+        finally:
+            await self._opener.leave(self)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,19 +11,20 @@ from msgspec.structs import replace
 from treadle.agent.definition import AgentDefinition
 from treadle.core.config import AgentConfig
 from treadle.core.task.request import append_form
+from treadle.mcp.tool_set import McpTools
 from treadle.runtime.approval_callback import wrap_approval_callback
 from treadle.runtime.builder import CREATOR, AgentBuilder
 from treadle.runtime.options import DriverOptions
+from treadle.runtime.ports import Tools
 from treadle.runtime.session import Session, SessionOptions
 from treadle.runtime.subagents import SubAgent
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
 from treadle.tools.context import AgentContext
-from treadle.tools.registry import Registry
 
 
 async def make_builder(
-    agent: AgentDefinition, prompt: str, context: AgentContext[Any]
+    agent: AgentDefinition, prompt: str, context: AgentContext[Any], stack: AsyncExitStack
 ) -> AgentBuilder:
     """The builder of a task of this agent.
 
@@ -30,12 +32,13 @@ async def make_builder(
         agent: what it is made of.
         prompt: the task.
         context: what its tools are given.
+        stack: ends what its tools and those of its sub-agents have started.
     """
     provider, model = agent.find_provider()
     options, redactor = agent.options, agent.find_redactor()
     builder = AgentBuilder(prompt, llm=provider, config=agent.limits, store=agent.open_store())
     builder.system_prompt(await agent.find_instructions(context)).approval(agent.policy)
-    builder.tools(Registry(agent.tools, context=context)).settings(agent.settings)
+    builder.tools(_make_tools(agent, context, stack)).settings(agent.settings)
     if model:
         builder.model(model)
     if agent.form is not None:
@@ -49,14 +52,45 @@ async def make_builder(
     if "on_output" in options:
         builder.on_output(options["on_output"])
     for one in agent.agents:
-        builder.sub_agent(one.name, one.description, await make_builder(one.agent, "any", context))
+        builder.sub_agent(
+            one.name, one.description, await make_builder(one.agent, "any", context, stack)
+        )
     return builder
 
 
-async def make_session_opener(
-    agent: AgentDefinition, context: AgentContext[Any]
-) -> Callable[[str], Session]:
-    """What opens a session on the thread of an id, or, without one, on that of the context's key.
+def _make_tools(agent: AgentDefinition, context: AgentContext[Any], stack: AsyncExitStack) -> Tools:
+    tools = agent.make_tools(context)
+    if isinstance(tools, McpTools):
+        stack.push_async_callback(tools.aclose)
+    return tools
+
+
+class SessionOpener:
+    """Opens sessions of one agent, which share what its tools have started.
+
+    Args:
+        open_session: on the thread of an id, or, without one, on that of the context's key.
+        stack: ends what was started.
+    """
+
+    def __init__(self, open_session: Callable[[str], Session], stack: AsyncExitStack) -> None:
+        self.open = open_session
+        self._stack = stack
+        self._users: set[object] = set()
+
+    def enter(self, user: object) -> None:
+        """One more needs what was started, until it leaves."""
+        self._users.add(user)
+
+    async def leave(self, user: object) -> None:
+        """One needs it no more; the last one ends it."""
+        self._users.discard(user)
+        if not self._users:
+            await self._stack.aclose()
+
+
+async def make_session_opener(agent: AgentDefinition, context: AgentContext[Any]) -> SessionOpener:
+    """What opens sessions on threads of this agent.
 
     Args:
         agent: what it is made of.
@@ -69,10 +103,9 @@ async def make_session_opener(
         agent.options.get("on_approval"),
     )
     config = await _make_config(agent, context)
-    tools, sub_agents = (
-        Registry(agent.tools, context=context),
-        await _make_sub_agents(agent, context),
-    )
+    stack = AsyncExitStack()
+    tools = _make_tools(agent, context, stack)
+    sub_agents = await _make_sub_agents(agent, context, stack)
     offered = (*tools.definitions(), *(one.definition for one in sub_agents))
     options = DriverOptions(
         redactor=redactor,
@@ -98,7 +131,7 @@ async def make_session_opener(
             writer.close()
             raise
 
-    return open_session
+    return SessionOpener(open_session, stack)
 
 
 async def _make_config(agent: AgentDefinition, context: AgentContext[Any]) -> AgentConfig:
@@ -115,8 +148,8 @@ async def _make_config(agent: AgentDefinition, context: AgentContext[Any]) -> Ag
 
 
 async def _make_sub_agents(
-    agent: AgentDefinition, context: AgentContext[Any]
+    agent: AgentDefinition, context: AgentContext[Any], stack: AsyncExitStack
 ) -> Sequence[SubAgent]:
     if not agent.agents:
         return ()
-    return (await make_builder(agent, "any", context)).make_sub_agents()
+    return (await make_builder(agent, "any", context, stack)).make_sub_agents()

@@ -13,6 +13,8 @@ from treadle.core.config import AgentConfig
 from treadle.core.task.events import TaskConfig
 from treadle.core.tools import RiskLevel
 from treadle.errors import BuildError, UsageError
+from treadle.mcp.server import MCPServer
+from treadle.mcp.tool_set import McpTools
 from treadle.outputs import Output
 from treadle.runtime.agent_options import check_limits, check_text
 from treadle.runtime.answer_form import AnswerForm
@@ -67,7 +69,7 @@ class AgentDefinition:
         name: what people know it by.
         model: the name of a model, or who answers.
         instructions: what it is told before everything.
-        tools: functions with `@tool`, plain functions, other agents.
+        tools: functions with `@tool`, plain functions, other agents, MCP servers.
         deps: the type of what the program gives its tools; `None` for nothing.
         output: the type of its answers; `None` for text.
         options: see there.
@@ -75,6 +77,7 @@ class AgentDefinition:
     Raises:
         BuildError: it cannot be an agent like this.
         UsageError: a function cannot be a tool, or JSON cannot say a value of the output type.
+        NotConfiguredError: it has MCP servers, and their protocol's library is not installed.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class AgentDefinition:
         name: str,
         model: str | Provider,
         instructions: Instructions[Any],
-        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool],
+        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool | MCPServer],
         deps: type | None,
         output: type | None,
         options: AgentOptions,
@@ -92,7 +95,9 @@ class AgentDefinition:
             raise BuildError(f"an agent has no option {option!r}")
         given = [*tools]
         self.agents: Final = [one for one in given if isinstance(one, AgentTool)]
-        self.tools: Final = [_make_tool(one) for one in given if not isinstance(one, AgentTool)]
+        self.servers: Final = [one for one in given if isinstance(one, MCPServer)]
+        kinds = (AgentTool, MCPServer)
+        self.tools: Final = [_make_tool(one) for one in given if not isinstance(one, kinds)]
         self.form: AnswerForm[Any] | None = None
         if output is not None and output is not str:
             self.form = AnswerForm.of_type(output)
@@ -106,7 +111,7 @@ class AgentDefinition:
 
     def _check(self) -> None:
         """Raise for what no task and no thread could be begun with."""
-        Registry(self.tools)
+        self.make_tools(AgentContext())
         for one in self.tools:
             wanted = one.signature.deps
             if isinstance(wanted, type) and not _is_subclass(self._deps or type(None), wanted):
@@ -139,6 +144,11 @@ class AgentDefinition:
                 hint=f"deps={name}(...)",
             )
         return AgentContext(deps, key)
+
+    def make_tools(self, context: AgentContext[Any]) -> Registry | McpTools:
+        """Who runs the calls; servers among them are to be ended by whoever asks for this."""
+        own = Registry(self.tools, context=context)
+        return McpTools(own, self.servers) if self.servers else own
 
     async def find_instructions(self, context: AgentContext[Any]) -> str:
         """What it is told before everything in this context."""

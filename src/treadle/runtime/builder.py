@@ -29,7 +29,7 @@ from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback, wrap_approval_callback
 from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.handlers import Handler, get_handler_function
-from treadle.runtime.options import DriverOptions
+from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.ports import Provider, Store, TextRedactor, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent
 from treadle.thread.facts import Configured
@@ -387,6 +387,7 @@ class AgentBuilder:
             machine = writer.fold.machine
             if not isinstance(machine, TaskMachine):
                 raise UsageError(f"thread {thread_id} is a conversation, not a task")
+            recall_tools(tools, machine.config)
             offered = {one.name for one in self._list_definitions(tools)}
             check_same_agent(thread_id, machine, self._graph, self._blacklist, offered)
             settings = None

@@ -49,7 +49,7 @@ class Driver:
         self.background = parts.background
         self._parts = parts
         self._live = live
-        self._loop = TurnLoop(parts, self._make_configuration(config))
+        self._loop = TurnLoop(parts, self._make_configuration(config), self._make_configuration)
 
     def _make_configuration(self, config: AgentConfig | None) -> Configured:
         """What the thread is to record of its configuration, as a record will say it."""

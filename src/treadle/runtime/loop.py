@@ -9,7 +9,7 @@ is done, or shown, before what it follows from is on disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from treadle.core.actions import (
     SendLlmRequest,
     Summarize,
 )
+from treadle.core.config import AgentConfig
 from treadle.core.conversation import Masking
 from treadle.core.events import PostToolsHookCompleted, ResultsMasked, RetryTimeoutFired
 from treadle.core.tools import ToolExecutionStatus
@@ -30,6 +31,7 @@ from treadle.errors import DiskError
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.inbox import StopRequest
 from treadle.runtime.parts import TurnParts
+from treadle.runtime.ports import StartedTools
 from treadle.runtime.stored_outputs import find_output_reader
 from treadle.runtime.turn_end import TurnEnd
 from treadle.runtime.turn_timer import TurnTimer
@@ -43,9 +45,15 @@ class TurnLoop:
     Args:
         parts: who does what.
         configuration: the configuration that the thread is to have recorded.
+        make_configuration: makes another one, with the tools that are offered then.
     """
 
-    def __init__(self, parts: TurnParts, configuration: Configured) -> None:
+    def __init__(
+        self,
+        parts: TurnParts,
+        configuration: Configured,
+        make_configuration: Callable[[AgentConfig], Configured],
+    ) -> None:
         self._rules = parts.rules
         self._journal = parts.journal
         self._inbox = parts.inbox
@@ -59,6 +67,8 @@ class TurnLoop:
         self._work = parts.work
         self._end = TurnEnd(parts)
         self.configuration = configuration
+        self._make_configuration = make_configuration
+        self._has_prepared_tools = False
         self.running: asyncio.Future[TurnFinished] | None = None
         """How the turn ends that is running, if one is."""
         self.is_prepared = False
@@ -71,6 +81,7 @@ class TurnLoop:
         self.running = running
         self._inbox.clear()  # a stop that came when the last turn was over is not for this one
         self._turn.end, self._turn.due = Ending(), None
+        self._has_prepared_tools = False
         over = StopRequest(TurnOutcome.LIMIT, "the time limit is reached")
         alarm = TurnTimer(self._rules.time_left_s(), lambda: self._inbox.put(over))
         self._turn.alarm = alarm
@@ -150,6 +161,8 @@ class TurnLoop:
             self._journal.commit()
             if self._inbox:  # a stop: what is due does not begin
                 continue
+            if await self._prepare_tools():  # the request is asked for anew, with them
+                continue
             self._perform()
             machine = self._journal.machine
             if not machine.is_at_rest:
@@ -168,6 +181,27 @@ class TurnLoop:
                 if self._rules.next_input() is None:
                     break
         self._refresh_snapshot()
+
+    async def _prepare_tools(self) -> bool:
+        """Start what tools need before the turn's first request; whether other ones are offered.
+
+        What the person said is on disk by then, and a stop does not wait for it.
+        """
+        tools = self._performer.tools
+        is_due = isinstance(self._turn.due, SendLlmRequest) and not self._has_prepared_tools
+        if not is_due or not isinstance(tools, StartedTools):
+            return False
+        notices = await self._inbox.run_unless_stopped(tools.prepare())
+        self._has_prepared_tools = True
+        for words in notices:
+            self._journal.emit(outputs.Notice((self._journal.redact or str)(words)))
+        before = self._journal.machine.config.tools
+        self.configuration = self._make_configuration(self.configuration.config)
+        self._approvals.apply_configuration(self.configuration, tools)
+        if self._journal.machine.config.tools == before:
+            return False
+        self._turn.due = self._journal.machine.obligations()
+        return True
 
     async def _record_intents(self) -> None:
         """Put the intent of what is due into the batch that is about to be committed."""

@@ -8,12 +8,14 @@ from msgspec import Struct
 
 from treadle.answers import Answer, Verdict
 from treadle.core.approval import Question
+from treadle.core.config import AgentConfig
 from treadle.core.llm import Usage
 from treadle.errors import UsageError
 from treadle.outputs import Output
 from treadle.runtime.ports import (
     FileStateSaver,
     LivePublisher,
+    StartedTools,
     TextRedactor,
     Workspace,
 )
@@ -64,3 +66,9 @@ def check_parts(writer: object, provider: object, tools: object) -> None:
     for part, method, noun, hint in rules:
         if not callable(getattr(part, method, None)):
             raise UsageError(f"{part!r} is no {noun}", hint=hint)
+
+
+def recall_tools(tools: object, config: AgentConfig) -> None:
+    """Tell tools that are started later what the thread has recorded of them."""
+    if isinstance(tools, StartedTools):
+        tools.recall(config.tools)

@@ -12,7 +12,7 @@ from treadle.runtime.call_scheduler import CallScheduler
 from treadle.runtime.fail_closed_redaction import make_fail_closed
 from treadle.runtime.file_keeper import FileKeeper
 from treadle.runtime.inbox import Inbox
-from treadle.runtime.options import DriverOptions
+from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.runtime.recovery import CallRecovery
@@ -88,6 +88,7 @@ def make_parts(
         options: all that can be left out.
         find_fault: why an answer does not have the form that was asked for; empty if it has.
     """
+    recall_tools(tools, journal.machine.config)
     turn = TurnProgress(journal, rules)
     approvals = Approvals(journal, turn, inbox, tools, options.approve)
     background = BackgroundCalls(journal, inbox)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from treadle.core.actions import AgentAction
 from treadle.core.approval import Scope
@@ -95,6 +95,28 @@ class Tools(Protocol):
 
         When cancelled: end what was started (process groups included), then either return an
         outcome with what is known, or let the cancellation through.
+        """
+        ...
+
+
+@runtime_checkable
+class StartedTools(Protocol):
+    """Tools of which some are run by programs that have to be started first.
+
+    Whoever made them ends what was started; sessions and tasks may share it.
+    """
+
+    def recall(self, recorded: Sequence[ToolDefinition]) -> None:
+        """Hear what the thread was told of its tools: so much is offered until more is known."""
+        ...
+
+    async def prepare(self) -> Sequence[str]:
+        """Start what has to be, and learn what there is now; asked before requests to a model.
+
+        Bounded in time, and never raises for anything that is started. May be cancelled.
+
+        Returns:
+            What people should know, a line each: what did not start, and why.
         """
         ...
 

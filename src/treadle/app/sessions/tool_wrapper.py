@@ -15,7 +15,7 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.runtime.ports import Tools
+from treadle.runtime.ports import StartedTools, Tools
 from treadle.runtime.refused_calls import CheckedTools
 from treadle.runtime.subagents import CallWork
 from treadle.tools.background import BackgroundCommands
@@ -39,6 +39,15 @@ class ToolWrapper:
     def definitions(self) -> Sequence[ToolDefinition]:
         """See `Tools`."""
         return self._tools.definitions()
+
+    def recall(self, recorded: Sequence[ToolDefinition]) -> None:
+        """See `StartedTools`."""
+        if isinstance(self._tools, StartedTools):
+            self._tools.recall(recorded)
+
+    async def prepare(self) -> Sequence[str]:
+        """See `StartedTools`."""
+        return await self._tools.prepare() if isinstance(self._tools, StartedTools) else ()
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """See `Tools`."""

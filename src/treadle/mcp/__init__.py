@@ -1,0 +1,1 @@
+"""Tools of others: servers that speak the Model Context Protocol."""
