@@ -16,6 +16,7 @@ from mcp.server.mcpserver import MCPServer as JudgeServer
 
 from mcp_servers.desk import Desk, is_alive
 from media_samples import png
+from runtime.clock import tick
 from treadle import (
     Agent,
     EffectClass,
@@ -198,6 +199,17 @@ async def count(to: int, ctx: Context) -> str:
 
 
 @JUDGE.tool()
+async def grow(ctx: Context) -> str:
+    """Has a tool more from now on."""
+    if not any(one.name == "more" for one in await JUDGE.list_tools()):
+        JUDGE.add_tool(lambda: "more", "more")
+    else:
+        JUDGE.remove_tool("more")
+    await ctx.notify_tools_changed()
+    return "grown"
+
+
+@JUDGE.tool()
 def draw() -> Image:
     """Draws."""
     return Image(data=png(), format="png")
@@ -224,7 +236,7 @@ async def check_judge(desk: Desk, server: MCPServer) -> None:
     tools = desk.open(server)
     assert await tools.prepare() == []
     names = [one.name for one in tools.definitions()]
-    assert names == ["judge__add", "judge__count", "judge__draw"]
+    assert names == ["judge__add", "judge__count", "judge__draw", "judge__grow"]
     assert read(await desk.call(tools, "judge__add", '{"a": 1, "b": 2}')) == "3"
     assert read(await desk.call(tools, "judge__count", '{"to": 3}')) == "counted"
     assert [one.message for one in desk.progress] == ["at 1", "at 2", "at 3"]
@@ -235,6 +247,13 @@ async def check_judge(desk: Desk, server: MCPServer) -> None:
     wrong = await desk.call(tools, "judge__add", '{"a": "x"}')
     assert isinstance(wrong, ToolExecutionOutcome.Error)
     assert "valid integer" in wrong.error.message
+    read(await desk.call(tools, "judge__grow"))
+    (judge,) = tools.servers
+    while not judge.is_due:  # it is told by another way than the answer
+        await tick()
+    assert await tools.prepare() == []
+    assert "judge__more" in [one.name for one in tools.definitions()]
+    read(await desk.call(tools, "judge__grow"))
 
 
 async def test_the_official_server_is_spoken_with_over_http(desk: Desk, address: str) -> None:

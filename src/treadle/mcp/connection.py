@@ -7,13 +7,21 @@ own. Others call through it; what they wait for ends with it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import CONNECTION_CLOSED, CallToolResult, Implementation, ToolListChangedNotification
+from mcp_types import (
+    CONNECTION_CLOSED,
+    PARSE_ERROR,
+    CallToolResult,
+    Implementation,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from treadle.mcp.failures import CallLost, CallRefused, ConnectionFailed
 from treadle.mcp.http import ANSWER_SIZE_MAX, make_client
@@ -24,11 +32,20 @@ from treadle.process.service import Service
 from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
 
+_log: Final = logging.getLogger("treadle.mcp")
+
 PAGE_COUNT_MAX: Final = 100
 """Pages of its list that a server is asked for."""
 CLOSE_S_MAX: Final = 5.0
 WORDS_LENGTH_MAX: Final = 2_000
 """Characters of what a server says of a failure."""
+
+
+_LOST: Final = {CONNECTION_CLOSED, PARSE_ERROR}
+_NO_WORDS: Final = "Unexpected content type"
+"""What the client says where somebody else than the server has answered."""
+_SESSION_OVER: Final = "Session terminated"
+"""What it says where the server knows nothing of us any more; it has not heard the call."""
 
 
 class ServerConnection:
@@ -113,11 +130,12 @@ class ServerConnection:
         try:
             return await self._opened.result().call_tool(tool, arguments, progress_callback=report)
         except MCPError as error:
-            if self.is_over or error.code == CONNECTION_CLOSED:
-                # What the service wrote before it ended is heard a moment later.
-                await asyncio.sleep(0)
-                raise CallLost(self._explain(self._why_over or describe_error(error))) from error
-            raise CallRefused(describe_error(error)) from error
+            words = describe_error(error)
+            if self.is_over or error.code in _LOST or words.startswith(_NO_WORDS):
+                raise CallLost(self._explain(self._why_over or words)) from error
+            if words == _SESSION_OVER:
+                self._over.set()
+            raise CallRefused(words) from error
         except Exception as error:
             raise CallLost(self._explain(describe_error(error))) from error
 
@@ -137,7 +155,11 @@ class ServerConnection:
                 streams = await self._reach(stack)
                 client = await stack.enter_async_context(self._make_client(streams))
                 self._opened.set_result(client)
-                await self._over.wait()
+                listening = asyncio.ensure_future(self._listen(client))
+                try:
+                    await self._over.wait()
+                finally:
+                    listening.cancel()
         except BaseException as error:
             if self._opened.done():
                 self._why_over = self._why_over or describe_error(error)
@@ -168,6 +190,19 @@ class ServerConnection:
             client_info=Implementation(name="treadle", version=__version__),
             cache=None,
         )
+
+    async def _listen(self, client: Client) -> None:
+        """Be told of other tools by servers since 2026, which say it to who asks for it."""
+        tools = client.server_capabilities.tools
+        is_asked = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not (is_asked and tools is not None and tools.list_changed):
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self.is_stale = True
+        except Exception as error:  # noqa: BLE001  its tools stay as they were listed
+            _log.info("%s tells no changes: %s", self._server.name, describe_error(error))
 
     async def _hear(self, message: object) -> None:
         if isinstance(message, ToolListChangedNotification):

@@ -29,7 +29,9 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     """Another transport, whose answers break off when they are too large.
 
     A stream of events may go on for ever: the protocol's client bounds each of them. An answer
-    that is packed could become any size, and none was asked for.
+    that is packed could become any size, and none was asked for. One of a status from 500 on is
+    that of whoever stands before the server: the client would take it for a refusal, and the call
+    may have happened.
 
     Args:
         transport: makes the requests.
@@ -44,9 +46,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         packed = response.headers.get("content-encoding", "identity") != "identity"
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        if packed:
+        if packed or response.status_code >= 500:
             await response.stream.aclose()
-            raise httpx2.RemoteProtocolError("the answer is packed, which nobody asked for")
+            why = "is packed, which nobody asked for" if packed else "has no word of the server"
+            raise httpx2.RemoteProtocolError(f"an answer of status {response.status_code} {why}")
         if not is_stream:
             response.stream = _BoundedStream(response.stream)
         return response

@@ -168,6 +168,7 @@ class ServerTools:
         except CallRefused as refused:
             raise ToolFailure(ToolErrorKind.FAILED, f"the server says: {refused}") from refused
         except CallLost as lost:
+            await connection.close()  # the next call finds another one
             kind, words = _LOST[self.server.rule_of(tool).effect]
             why = f"the answer of the MCP server {self.server.name} is lost: {lost}\n{words}"
             raise ToolFailure(kind, why) from lost
