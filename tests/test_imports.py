@@ -26,6 +26,9 @@ ALLOWED: Final = {
     "treadle.core.budget": PURE | {"datetime", "decimal"},
     "treadle.core.chat.machine": PURE | {"logging"},
     "treadle.core.task.machine": PURE | {"logging"},
+    "treadle.telemetry": PURE | {"bisect", "contextlib"},
+    "treadle.telemetry.span_fold": PURE | {"datetime"},
+    "treadle.telemetry.spans": PURE | {"hashlib"},
     "treadle.thread": PURE,
     "treadle.thread.codec": PURE | {"re"},
     "treadle.thread.ids": PURE | {"re"},
@@ -40,6 +43,9 @@ DIRECTION: Final = {
     "treadle.mermaid": set[str](),
     "treadle.core": {"treadle.core", "treadle.errors", "treadle.mermaid"},
     "treadle.thread": {"treadle.core", "treadle.errors", "treadle.thread"},
+    "treadle.telemetry": {
+        *("treadle.core", "treadle.telemetry", "treadle.thread", "treadle.version"),
+    },
 }
 
 HEAVY: Final = {

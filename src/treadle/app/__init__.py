@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from treadle.app.sync.team_threads import list_team_threads as list_team_threads
     from treadle.app.sync.team_threads import open_team_thread as open_team_thread
     from treadle.app.sync.team_threads import search_team_threads as search_team_threads
+    from treadle.app.telemetry.trace_export import TraceExport as TraceExport
+    from treadle.app.telemetry.trace_export import export_trace as export_trace
     from treadle.app.threads.annotations import add_note as add_note
     from treadle.app.threads.annotations import pin_thread as pin_thread
     from treadle.app.threads.annotations import rename_thread as rename_thread
@@ -220,6 +222,7 @@ _HOME = {
     "ThreadTarget": "app.sessions.thread_setup",
     "ThreadUsage": "app.upkeep.disk_usage",
     "ThreadView": "app.threads.thread_view",
+    "TraceExport": "app.telemetry.trace_export",
     "TurnFinished": "outputs",
     "TurnOutcome": "outputs",
     "TurnRequest": "app.sessions.turns",
@@ -241,6 +244,7 @@ _HOME = {
     "end_access": "app.sync.share_access",
     "expand_prompt": "app.sessions.prompt_files",
     "export_thread": "app.exchange.thread_export",
+    "export_trace": "app.telemetry.trace_export",
     "fetch_team_document": "app.sync.team_threads",
     "find_diff": "app.files.file_diff",
     "find_line_origins": "app.files.provenance",

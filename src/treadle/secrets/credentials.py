@@ -52,6 +52,9 @@ _BUNDLER_HOST: Final = re.compile(
 )
 """Bundler names what a host wants of it by the host: `BUNDLE_GEMS__EXAMPLE__COM`."""
 
+_OTLP_HEADERS: Final = re.compile(r"OTEL_EXPORTER_OTLP_(?:[A-Z]+_)?HEADERS")
+"""OpenTelemetry: the key of a collector stands in them, under any name."""
+
 _PUBLIC_WORD: Final = re.compile("PUB|PUBLIC")
 _OTHER_LAST_WORD: Final = re.compile(
     "ALG|ALGORITHM|AUDIENCE|COUNT|DIR|DOMAIN|EMAIL|ENDPOINT|EXPIRES|EXPIRY|FILE|HEADER|HOST|IDS?"
@@ -77,7 +80,7 @@ _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 def names_a_credential(name: str) -> bool:
     """Whether what has this name is a secret: `GH_TOKEN`, `apiKey`, `PGPASSWORD`, `auth-secret`."""
-    if _SESSION.fullmatch(name) or _BUNDLER_HOST.fullmatch(name):
+    if any(one.fullmatch(name) for one in (_SESSION, _BUNDLER_HOST, _OTLP_HEADERS)):
         return True
     words = _words_of(name)
     if not words or is_other_than_a_credential(name) or any(map(_PUBLIC_WORD.fullmatch, words)):
