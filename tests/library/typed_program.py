@@ -13,8 +13,12 @@ from treadle import (
     AgentContext,
     AgentTask,
     AgentThread,
+    EffectClass,
+    MCPRule,
+    MCPServer,
     Message,
     Result,
+    RiskLevel,
     ScriptedModel,
     ToolContext,
     tool,
@@ -43,8 +47,11 @@ def instruct(context: AgentContext[Shop]) -> str:
 
 
 MODEL = ScriptedModel.of("x")
+SERVER = MCPServer("s", command="s", rules={"*": MCPRule(EffectClass.READ, RiskLevel.LOW)})
 PLAIN = Agent("plain", model="anthropic:")
-TYPED = Agent("typed", model=MODEL, deps=Shop, output=Answer, tools=[find], instructions=instruct)
+TYPED = Agent(
+    "typed", model=MODEL, deps=Shop, output=Answer, tools=[find, SERVER], instructions=instruct
+)
 LISTED = Agent("listed", model=MODEL, output=list[int])
 
 assert_type(PLAIN, Agent[None, str])

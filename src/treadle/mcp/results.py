@@ -125,8 +125,8 @@ def _find_fault(data: bytes) -> str:
 
 def _is_same(text: str, structured: Any) -> bool:
     # Servers wrap what is no object, such as a number or words.
-    is_wrapped = isinstance(structured, dict) and [*structured] == ["result"]
-    value = structured["result"] if is_wrapped else structured
+    is_wrapped = isinstance(structured, dict) and len(structured) == 1
+    value = next(iter(structured.values())) if is_wrapped else structured
     if text == value:
         return True
     try:
