@@ -27,6 +27,7 @@ MAY_USE: Final = {
     "store/local_store.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
     "store/index/usage_rows.py": {"datetime"},  # the day of a record, asks no clock
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
+    "app/evaluation/result_file.py": {"secrets"},  # the ids of evaluations
     "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files
     "store/sqlite_journal_mode.py": {"time"},  # a deadline

@@ -94,6 +94,7 @@ TOLD = (
     *("-p x -m {bad}", "-r {bad} -p x", "{bad}", "list --{bad}", "trash {id}", "list --trashed"),
     *("gc --dry-run", "restore {id}", "restore {bad}", "scrub {id} owned --dry-run", ""),
     *("usage", "usage --since {bad}"),
+    *("eval {id} -m {bad}", "eval {bad}", "eval list", "eval --resume {bad}", "eval --from {bad}"),
     *("list --json", "show {id} --json", "export {id} --format json"),
     *("run {bad} -m {bad}", "private {id}", "private {bad}", "share {id}", "unshare {id}"),
     *("sync --status", "sync {bad}", "config show", "config {bad}", "models {bad}"),

@@ -12,6 +12,20 @@ if TYPE_CHECKING:
     from treadle.answers import Answer as Answer
     from treadle.answers import Resolution as Resolution
     from treadle.answers import Verdict as Verdict
+    from treadle.app.evaluation.evaluation_words import describe_divergence as describe_divergence
+    from treadle.app.evaluation.evaluation_words import describe_evaluation as describe_evaluation
+    from treadle.app.evaluation.evaluations import evaluate as evaluate
+    from treadle.app.evaluation.evaluations import list_evaluations as list_evaluations
+    from treadle.app.evaluation.evaluations import read_evaluation as read_evaluation
+    from treadle.app.evaluation.evaluations import resume_evaluation as resume_evaluation
+    from treadle.app.evaluation.scores import ScoredRun as ScoredRun
+    from treadle.app.evaluation.thread_choice import choose_threads as choose_threads
+    from treadle.app.evaluation.values import CaseResult as CaseResult
+    from treadle.app.evaluation.values import CaseVerdict as CaseVerdict
+    from treadle.app.evaluation.values import Divergence as Divergence
+    from treadle.app.evaluation.values import Evaluation as Evaluation
+    from treadle.app.evaluation.values import EvaluationLimits as EvaluationLimits
+    from treadle.app.evaluation.values import EvaluationRequest as EvaluationRequest
     from treadle.app.exchange.session_import import ImportOutcome as ImportOutcome
     from treadle.app.exchange.session_import import import_sessions as import_sessions
     from treadle.app.exchange.thread_export import ExportedThread as ExportedThread
@@ -165,9 +179,15 @@ _HOME = {
     "AgentCommitPlan": "app.sessions.agent_commit",
     "Answer": "answers",
     "ApprovalAnswer": "app.sessions.approvals",
+    "CaseResult": "app.evaluation.values",
+    "CaseVerdict": "app.evaluation.values",
     "CommitOrigin": "app.files.provenance",
     "DayUsage": "store.index.usage_rows",
+    "Divergence": "app.evaluation.values",
     "EndedAccess": "app.sync.share_access",
+    "Evaluation": "app.evaluation.values",
+    "EvaluationLimits": "app.evaluation.values",
+    "EvaluationRequest": "app.evaluation.values",
     "ExportedThread": "app.exchange.thread_export",
     "FileDiff": "app.files.file_diff",
     "FileOrigin": "app.files.provenance",
@@ -196,6 +216,7 @@ _HOME = {
     "RewindRequest": "app.files.rewind",
     "RewindResult": "app.files.rewind",
     "RunChoice": "app.sessions.setup",
+    "ScoredRun": "app.evaluation.scores",
     "ScrubJob": "app.upkeep.thread_scrub",
     "ScrubReport": "app.upkeep.thread_scrub",
     "SettingChange": "app.setting_change",
@@ -237,11 +258,15 @@ _HOME = {
     "approve_calls": "app.sessions.approvals",
     "begin_task": "app.sessions.open_threads",
     "change_setting": "app.setting_change",
+    "choose_threads": "app.evaluation.thread_choice",
     "commit_agent_changes": "app.sessions.agent_commit",
     "compact": "app.sessions.compaction",
+    "describe_divergence": "app.evaluation.evaluation_words",
+    "describe_evaluation": "app.evaluation.evaluation_words",
     "describe_offered_origins": "app.offered_threads",
     "draw_graph_of_file": "app.graph_files",
     "end_access": "app.sync.share_access",
+    "evaluate": "app.evaluation.evaluations",
     "expand_prompt": "app.sessions.prompt_files",
     "export_thread": "app.exchange.thread_export",
     "export_trace": "app.telemetry.trace_export",
@@ -260,6 +285,7 @@ _HOME = {
     "keep_private": "app.sync.privacy",
     "keep_synchronized": "app.sync.sync_runs",
     "list_commit_origins": "app.files.provenance",
+    "list_evaluations": "app.evaluation.evaluations",
     "list_prompts": "app.sessions.prompt_files",
     "list_team_threads": "app.sync.team_threads",
     "list_threads": "app.threads.thread_lists",
@@ -279,6 +305,7 @@ _HOME = {
     "plan_release": "app.sync.privacy",
     "plan_removal": "app.upkeep.garbage_removal",
     "plan_scrub": "app.upkeep.thread_scrub",
+    "read_evaluation": "app.evaluation.evaluations",
     "read_grants": "app.threads.grants",
     "read_offered_thread": "app.offered_threads",
     "read_output": "app.threads.outputs",
@@ -293,6 +320,7 @@ _HOME = {
     "replace_server_copies": "app.upkeep.thread_scrub",
     "replay_thread": "app.upkeep.verification",
     "restore_threads": "app.upkeep.trash",
+    "resume_evaluation": "app.evaluation.evaluations",
     "revoke_grant": "app.threads.grants",
     "rewind_thread": "app.files.rewind",
     "run_checks": "app.upkeep.doctor",

@@ -36,7 +36,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "Threads": (
             *("list", "search", "show", "blame", "log", "fork", "export", "import"),
             *("rename", "tag", "pin", "note", "trace", "replay"),
-            *("usage", "trash", "restore", "du", "gc", "scrub", "verify"),
+            *("usage", "eval", "trash", "restore", "du", "gc", "scrub", "verify"),
         ),
         "Share": ("pr", "sync", "share", "unshare", "private", "serve", "admin"),
         "Set up": (

@@ -29,7 +29,7 @@ _UNIT_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _parse_seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+def parse_seconds(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
     """`90`, `90s`, `10m`, `1.5h`."""
     if value is None:
         return None
@@ -40,7 +40,7 @@ def _parse_seconds(_: click.Context, __: click.Parameter, value: str | None) -> 
     return time_s
 
 
-def _parse_dollars(_: click.Context, __: click.Parameter, value: str | None) -> Decimal | None:
+def parse_dollars(_: click.Context, __: click.Parameter, value: str | None) -> Decimal | None:
     """An amount of US dollars above zero."""
     if value is None:
         return None
@@ -146,13 +146,13 @@ def budget_options(of: str) -> Callable[[F], F]:
         command = click.option(
             "--time-limit",
             metavar="TIME",
-            callback=_parse_seconds,
+            callback=parse_seconds,
             help=f"Time {of} may take: 90, 90s, 10m, 1h.",
         )(command)
         command = click.option(
             "--max-cost",
             metavar="USD",
-            callback=_parse_dollars,
+            callback=parse_dollars,
             help=f"US dollars {of} may cost, as far as prices are known.",
         )(command)
         return click.option(

@@ -16,7 +16,7 @@ from treadle.app.sessions.approval_modes import MUTATING_TOOLS
 from treadle.core.call_decision import FORBIDDEN_REASON
 from treadle.core.tool_families import FILE_CHANGES, ToolKind, kind_of, names_of
 from treadle.sandbox.policy import Level
-from treadle.thread.fold import ThreadFold
+from treadle.thread.fold import CHAT, ThreadFold
 from treadle.tools.builtin import builtin_tools
 from treadle.tools.command_access import READ_ONLY
 from treadle.tools.function_tool import AnyTool
@@ -46,11 +46,13 @@ def choose_family(thread: ThreadFold | None, find_family: Callable[[], str]) -> 
 
     Args:
         thread: the thread; `None` if it begins now. Another program told its models of other
-            tools: what is imported of it begins here too.
+            tools: what is imported of it begins here too, and so does what nobody has spoken in.
         find_family: that of the model.
     """
-    is_new = thread is None or (
-        thread.imported_from is not None and not thread.machine.config.system_prompt
+    is_new = (
+        thread is None
+        or (thread.header.machine == CHAT and not thread.conversation)
+        or (thread.imported_from is not None and not thread.machine.config.system_prompt)
     )
     return find_family() if thread is None or is_new else thread.machine.config.family
 

@@ -76,7 +76,8 @@ class RunChoice(Struct, frozen=True):
     one. `max_steps` bounds the turns of this run only; `None` is what the settings say. `record` is
     a file that keeps what models stream. `task_type` is the kind of a new task. `sandbox` and
     `network` say what holds commands; a thread keeps neither. With `may_change` the mode may become
-    another one in the course of the run.
+    another one in the course of the run. `instructions` stand in a new system prompt in place of
+    those that the folder has; the tools of the names `left_out` are not offered.
     """
 
     model: str | None = None
@@ -88,6 +89,8 @@ class RunChoice(Struct, frozen=True):
     sandbox: SandboxLevel | None = None
     network: NetworkMode | None = None
     may_change: bool = False
+    instructions: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 class DriverParts(Struct, frozen=True):
@@ -266,7 +269,7 @@ class Setup(Struct, frozen=True):
             only_reads=self._choose_approval().only_reads,
             family=family,
             has_network=self._wanted_network != "off",
-            left_out=left_out,
+            left_out={*left_out, *self.choice.left_out},
         )
         made = Registry(
             chosen.tools,
@@ -317,7 +320,8 @@ class Setup(Struct, frozen=True):
         # What a task is told first stands with its task.
         if (has_moved or is_strange) and not self.is_task:
             begun = situation.observe_beginning(approval.name)
-            told = make_system_prompt(begun, self.store.places, config.family, self.notices)
+            places, words = self.store.places, self.choice.instructions
+            told = make_system_prompt(begun, places, config.family, self.notices, words)
             config = replace(config, system_prompt=told)
         if thread is None or self._is_set("max_tokens"):
             config = replace(config, max_tokens=settings.max_tokens or 0)
@@ -360,8 +364,7 @@ class Setup(Struct, frozen=True):
 
     def _choose_approval(self) -> Approval:
         """A thread keeps its approval mode; a new one has that of the settings."""
-        chosen = self.choice.mode
-        if chosen is None and self.thread is not None:
+        if self.choice.mode is None and self.thread is not None:
             return find_recorded_approval(self.thread.machine.config)
         return self.choose_new_approval()
 
@@ -424,6 +427,7 @@ def _make_sub_agents(
             partial(run_between_hooks, setup.hooks),
         )
     )
+    made = tuple(one for one in made if one.name not in setup.choice.left_out)
     if setup.thread is None or not setup.is_task:
         return made
     offered = {one.name for one in setup.thread.machine.config.tools}

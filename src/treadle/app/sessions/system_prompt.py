@@ -26,7 +26,11 @@ it happened before you repeat it."""
 
 
 def make_system_prompt(
-    situation: AgentSituation, places: Places, family: str, notices: list[str]
+    situation: AgentSituation,
+    places: Places,
+    family: str,
+    notices: list[str],
+    instructions: str | None = None,
 ) -> str:
     """The text for a new thread, of what is the same for most threads first.
 
@@ -38,6 +42,7 @@ def make_system_prompt(
         places: where skills and threads of this user are.
         family: that of the model: what its tools are called, and what it is told besides.
         notices: gets what a person should know of the files that were read.
+        instructions: what stands in place of those that the folder has.
     """
     folder = situation.folder
     # The repository may begin above the workspace.
@@ -48,5 +53,6 @@ def make_system_prompt(
     prompt = f"{SYSTEM_PROMPT} {SCRATCH_SENTENCE}" if places.scratch else SYSTEM_PROMPT
     about = find_family(family)
     skills = describe_skills(listed, folder, about.name_of(ToolKind.READ))
-    parts = (prompt, about.prompt, found.text, skills, situation.text)
+    rules = found.text if instructions is None else instructions.strip()
+    parts = (prompt, about.prompt, rules, skills, situation.text)
     return "\n\n".join(part for part in parts if part)

@@ -1,0 +1,1 @@
+"""Prompts of recorded threads, run again: with another model, other words, other tools."""
