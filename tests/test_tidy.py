@@ -44,6 +44,7 @@ MAY_USE: Final = {
     "pytest_plugin.py": {"datetime"},  # a clock for tests, which does not ask the time
     "tools/files.py": {"secrets"},  # names of temporary files
     "process/command.py": {"time"},  # deadlines
+    "mcp/logins.py": {"time"},  # until when a token holds, as its server counts
     "process/program.py": {"secrets"},  # marks of its own
     "process/termination.py": {"time"},  # rounds in which processes are killed
     "tools/list_files.py": {"time"},  # deadlines

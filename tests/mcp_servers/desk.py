@@ -6,7 +6,7 @@ from pathlib import Path
 
 from treadle import MCPServer, ToolCall
 from treadle.core.tools import Outcome, ToolProgress
-from treadle.mcp.tool_set import McpTools
+from treadle.mcp.tool_set import McpTools, ServerTools
 from treadle.tools.registry import Registry
 
 
@@ -26,7 +26,7 @@ class Desk:
         self.progress: list[ToolProgress] = []
 
     def open(self, *servers: MCPServer) -> McpTools:
-        self.opened.append(McpTools(Registry([]), servers))
+        self.opened.append(McpTools(Registry([]), [*map(ServerTools, servers)]))
         return self.opened[-1]
 
     async def call(self, tools: McpTools, name: str, arguments: str = "{}") -> Outcome:

@@ -220,6 +220,7 @@ def address() -> Iterator[str]:
     """The judge at an address of the loopback."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # whoever connects before the server is there waits for it
         port = listening.getsockname()[1]
         app = JUDGE.streamable_http_app()
         server = uvicorn.Server(

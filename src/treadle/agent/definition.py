@@ -14,7 +14,7 @@ from treadle.core.task.events import TaskConfig
 from treadle.core.tools import RiskLevel
 from treadle.errors import BuildError, UsageError
 from treadle.mcp.server import MCPServer
-from treadle.mcp.tool_set import McpTools
+from treadle.mcp.tool_set import McpTools, ServerTools
 from treadle.outputs import Output
 from treadle.runtime.agent_options import check_limits, check_text
 from treadle.runtime.answer_form import AnswerForm
@@ -148,7 +148,8 @@ class AgentDefinition:
     def make_tools(self, context: AgentContext[Any]) -> Registry | McpTools:
         """Who runs the calls; servers among them are to be ended by whoever asks for this."""
         own = Registry(self.tools, context=context)
-        return McpTools(own, self.servers) if self.servers else own
+        servers = [*map(ServerTools, self.servers)]
+        return McpTools(own, servers) if servers else own
 
     async def find_instructions(self, context: AgentContext[Any]) -> str:
         """What it is told before everything in this context."""

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Final
 
+import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.dispatcher import ProgressFnT
@@ -22,9 +25,11 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec.structs import replace
 
 from treadle.mcp.failures import CallLost, CallRefused, ConnectionFailed
 from treadle.mcp.http import ANSWER_SIZE_MAX, make_client
+from treadle.mcp.logins import LOGIN_S_MAX, Browser, NoLogin, make_auth, make_login
 from treadle.mcp.offered_tools import TOOL_COUNT_MAX, ListedTool
 from treadle.mcp.server import MCPServer
 from treadle.mcp.stdio import speak_with, start
@@ -32,7 +37,12 @@ from treadle.process.service import Service
 from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
 
+__all__ = ["ServerConnection", "log_in", "make_auth"]
+
 _log: Final = logging.getLogger("treadle.mcp")
+# What the client logs holds a stranger's words. It is for programs that listen to logs, and not for
+# the terminal, where Python shows what nobody listens to.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 PAGE_COUNT_MAX: Final = 100
 """Pages of its list that a server is asked for."""
@@ -53,9 +63,11 @@ class ServerConnection:
 
     Args:
         server: where it is.
+        auth: who it is told that we are, over the network; by default nobody who has logged in.
     """
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: MCPServer, auth: httpx2.Auth | None = None) -> None:
+        self._auth = NoLogin(server) if auth is None else auth
         self._server = server
         self._over = asyncio.Event()
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -175,7 +187,7 @@ class ServerConnection:
         """What connects with the server: started, or over the network."""
         server = self._server
         if server.url:
-            client = await stack.enter_async_context(make_client(server))
+            client = await stack.enter_async_context(make_client(server, self._auth))
             return streamable_http_client(
                 server.url, http_client=client, max_sse_event_size=ANSWER_SIZE_MAX
             )
@@ -217,6 +229,34 @@ class ServerConnection:
         remark = "" if self._service is None else self._service.remark
         text = f"{why}\nits last words: {remark[-WORDS_LENGTH_MAX:]}" if remark else why
         return sanitize_text(text)
+
+
+async def log_in(server: MCPServer, folder: Path, show: Callable[[str], None]) -> bool:
+    """Have a person log in at a server in their browser, and keep the tokens.
+
+    Args:
+        server: one with a `url`.
+        folder: where logins are kept.
+        show: told the address at which the person says yes; to open it is a good idea.
+
+    Returns:
+        Whether there is a login now; if not, the server wants none.
+
+    Raises:
+        ConnectionFailed: it is not there, or the person or the server said no.
+    """
+    browser = Browser(show)
+    try:
+        kept, provider = await make_login(server, folder, browser)
+        patient = replace(server, start_s_max=LOGIN_S_MAX + server.start_s_max)
+        connection = ServerConnection(patient, provider)
+        try:
+            await connection.open()
+        finally:
+            await connection.close()
+        return kept.has_tokens
+    finally:
+        browser.close()
 
 
 def describe_error(error: BaseException) -> str:

@@ -16,9 +16,10 @@ SILENCE_S_MAX: Final = 3600.0
 """A call may take as long as the thread's settings say; this is for what they miss."""
 
 
-def make_client(server: MCPServer) -> httpx2.AsyncClient:
-    """Who makes the requests."""
+def make_client(server: MCPServer, auth: httpx2.Auth) -> httpx2.AsyncClient:
+    """Who makes the requests; `auth` says who we are."""
     return httpx2.AsyncClient(
+        auth=auth,
         headers={**server.headers, "Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(CONNECT_S_MAX, read=SILENCE_S_MAX),
         transport=BoundedTransport(httpx2.AsyncHTTPTransport()),

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from treadle.core.approval import Scope
@@ -56,10 +57,12 @@ class ServerTools:
 
     Args:
         server: where it is, and what is known of its tools.
+        logins: the folder of logins at servers; `None` where nobody has logged in.
     """
 
-    def __init__(self, server: MCPServer) -> None:
+    def __init__(self, server: MCPServer, *, logins: Path | None = None) -> None:
         self.server: Final = server
+        self._logins = logins
         self.offered = ServerOffer()
         self.problem = ""
         """Why it is not there; empty while it is, or nobody has asked."""
@@ -129,7 +132,8 @@ class ServerTools:
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
-        connection = module.ServerConnection(self.server)
+        auth = module.make_auth(self.server, self._logins)
+        connection = module.ServerConnection(self.server, auth)
         try:
             await connection.open()
             await self._list(connection)
@@ -209,21 +213,21 @@ class McpTools:
 
     Args:
         own: the program's; one of them has its name, whatever a server calls its own.
-        servers: whose tools come behind, in this order.
+        servers: whose tools come behind, in this order. Others may share them.
 
     Raises:
         UsageError: two servers have one name.
         NotConfiguredError: the protocol's library is not installed.
     """
 
-    def __init__(self, own: Registry, servers: Sequence[MCPServer]) -> None:
+    def __init__(self, own: Registry, servers: Sequence[ServerTools]) -> None:
         check_installed()
-        names = [one.name for one in servers]
+        names = [one.server.name for one in servers]
         for name in names:
             if names.count(name) > 1:
                 raise UsageError(f"two MCP servers are called {name}")
         self._own: Final = own
-        self.servers: Final = tuple(ServerTools(one) for one in servers)
+        self.servers: Final = tuple(servers)
 
     # ---- the servers ---------------------------------------------------------------------------
 
