@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import sys
@@ -19,6 +20,7 @@ from media_samples import png
 from runtime.clock import tick
 from treadle import (
     Agent,
+    AgentError,
     EffectClass,
     LocalStore,
     MCPRule,
@@ -121,7 +123,8 @@ async def test_what_a_server_says_of_its_tools_makes_nothing_harmless(
     every = {"*": MCPRule(EffectClass.READ, RiskLevel.LOW)}
     tools = desk.open(plain(name="all", rules=every))
     await tools.prepare()
-    assert {one.effect for one in tools.definitions()} == {EffectClass.READ}
+    said = {(one.effect, one.risk) for one in tools.definitions()}
+    assert said == {(EffectClass.READ, RiskLevel.LOW)}
 
 
 async def test_a_server_gets_where_things_are_and_what_it_was_given(
@@ -267,3 +270,41 @@ async def test_the_official_server_is_spoken_with_over_its_pipes(desk: Desk) -> 
     await check_judge(
         desk, MCPServer("judge", command=sys.executable, args=("-c", program), env=env)
     )
+
+
+async def test_a_turn_that_is_stopped_while_a_server_starts_ends_at_once_and_keeps_the_prompt(
+    store: LocalStore, plain: Callable[..., MCPServer], tmp_path: Path
+) -> None:
+    agent = Agent(
+        "a", model=ScriptedModel.of(ECHO, SAID), tools=[plain("never starts")], store=store
+    )
+    async with agent.thread("one") as thread:
+        sending = asyncio.ensure_future(thread.send("Say tea."))
+        while not (tmp_path / "plain" / "pid.txt").exists():
+            await tick()
+        said = [one.content for one in store.load(thread.id).fold.conversation]
+        assert said == ["Say tea."]
+        thread.cancel()
+        with pytest.raises(AgentError, match="cancelled"):
+            await sending
+        assert [one.role for one in thread.messages] == ["user"]
+
+
+async def test_agents_and_threads_that_share_an_agent_have_servers_of_their_own(
+    store: LocalStore, plain: Callable[..., MCPServer]
+) -> None:
+    """What one leaves is not ended under another; a fork goes on with what its thread started."""
+    helper = Agent("helper", model=ScriptedModel.of(ECHO, SAID), tools=[plain()], store=store)
+    asks = {"when": {"step": 0}, "calls": [{"tool": "helper", "arguments": {"task": "tea"}}] * 2}
+    boss = Agent(
+        "boss",
+        model=ScriptedModel.of(asks, "Both said it."),
+        tools=[helper.as_tool("Says things.")],
+        store=store,
+    )
+    assert (await boss.run("Have it said.")).output == "Both said it."
+    async with helper.thread("one") as thread:
+        await thread.send("Say tea.")
+        fork = await thread.fork()
+    async with fork:
+        assert (await fork.send("Say tea.")).output == "It said tea."

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx2
 from mcp import Client, MCPError
@@ -22,6 +22,9 @@ from mcp_types import (
     PARSE_ERROR,
     CallToolResult,
     Implementation,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -46,10 +49,14 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 PAGE_COUNT_MAX: Final = 100
 """Pages of its list that a server is asked for."""
+RESOURCE_COUNT_MAX: Final = 200
+"""Things that it keeps of which a model is told, and as many forms of addresses."""
 CLOSE_S_MAX: Final = 5.0
 WORDS_LENGTH_MAX: Final = 2_000
 """Characters of what a server says of a failure."""
 
+
+_AnswerT = TypeVar("_AnswerT")
 
 _LOST: Final = {CONNECTION_CLOSED, PARSE_ERROR}
 _NO_WORDS: Final = "Unexpected content type"
@@ -139,8 +146,47 @@ class ServerConnection:
             CallLost: the connection ended meanwhile.
             CallRefused: the server answered with an error.
         """
+        client = self._opened.result()
+        return await self._hear_answer(client.call_tool(tool, arguments, progress_callback=report))
+
+    async def has_resources(self) -> bool:
+        """Whether it keeps something that can be read by its address; many only say that they do.
+
+        Within the time of its server; one that does not say keeps nothing.
+        """
+        if self._opened.result().server_capabilities.resources is None:
+            return False
         try:
-            return await self._opened.result().call_tool(tool, arguments, progress_callback=report)
+            async with asyncio.timeout(self._server.start_s_max):
+                return any(await self.list_resources())
+        except (CallLost, CallRefused, TimeoutError) as error:
+            _log.info("%s does not say what it keeps: %s", self._server.name, error)
+            return False
+
+    async def read_resource(self, uri: str) -> ReadResourceResult:
+        """What it keeps at an address. Raises as `call`."""
+        return await self._hear_answer(self._opened.result().read_resource(uri))
+
+    async def list_resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
+        """What it keeps, and the forms of addresses; the first ones. Raises as `call`."""
+        client = self._opened.result()
+        kept: list[Resource] = []
+        cursor: str | None = None
+        for _ in range(PAGE_COUNT_MAX):
+            page = await self._hear_answer(client.list_resources(cursor=cursor))
+            kept += page.resources
+            cursor = page.next_cursor
+            if not cursor or len(kept) >= RESOURCE_COUNT_MAX:
+                break
+        try:
+            forms = (await self._hear_answer(client.list_resource_templates())).resource_templates
+        except CallRefused:  # servers need not know of them
+            forms = []
+        return kept[:RESOURCE_COUNT_MAX], forms[:RESOURCE_COUNT_MAX]
+
+    async def _hear_answer(self, asked: Awaitable[_AnswerT]) -> _AnswerT:
+        try:
+            return await asked
         except MCPError as error:
             words = describe_error(error)
             if self.is_over or error.code in _LOST or words.startswith(_NO_WORDS):

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from treadle.core.tools import RiskLevel, ToolDefinition
-from treadle.mcp.server import MCPServer
+from treadle.mcp.server import ALL_TOOLS, MCPServer
 from treadle.thread.safe_text import sanitize_text
 
 TOOL_COUNT_MAX: Final = 200
@@ -25,6 +25,9 @@ DESCRIPTION_LENGTH_MAX: Final = 8_000
 SCHEMA_LENGTH_MAX: Final = 32_000
 """Characters of a schema as JSON."""
 SCHEMA_DEPTH_MAX: Final = 24
+
+READER: Final = "read_resource"
+"""The name of the tool that reads what a server keeps, behind that of the server."""
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]")
 _PROPERTY: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -44,16 +47,26 @@ class ListedTool(Struct, frozen=True):
 class ServerOffer(Struct, frozen=True):
     """The tools of a server: what a model is told of each, and what their server calls them.
 
+    `reader` is the tool that reads what the server keeps, if it keeps something: it is ours.
     `left_out` are words for people, one for each that cannot be offered.
     """
 
     definitions: tuple[ToolDefinition, ...] = ()
     names: dict[str, str] = {}
+    reader: str = ""
     left_out: tuple[str, ...] = ()
 
 
-def offer_tools(server: MCPServer, listed: Iterable[ListedTool]) -> ServerOffer:
-    """What a model is told of a server's tools: in the order of their names, always the same."""
+def offer_tools(
+    server: MCPServer, listed: Iterable[ListedTool], *, has_resources: bool = False
+) -> ServerOffer:
+    """What a model is told of a server's tools: in the order of their names, always the same.
+
+    Args:
+        server: the server.
+        listed: its tools, as it says them.
+        has_resources: whether it keeps something that can be read by its address.
+    """
     definitions: list[ToolDefinition] = []
     names: dict[str, str] = {}
     left_out: list[str] = []
@@ -72,7 +85,11 @@ def offer_tools(server: MCPServer, listed: Iterable[ListedTool]) -> ServerOffer:
             definitions.append(_define(server, tool, name, schema))
             continue
         left_out.append(f"{sanitize_text(tool.name)[:80]} ({why})")
-    return ServerOffer(tuple(definitions), names, tuple(left_out))
+    reader = server.prefix + READER
+    if not has_resources or reader in names:
+        return ServerOffer(tuple(definitions), names, left_out=tuple(left_out))
+    definitions.append(_define_reader(server, reader))
+    return ServerOffer(tuple(definitions), names, reader, tuple(left_out))
 
 
 def name_tool(server: MCPServer, tool: str) -> str:
@@ -95,12 +112,21 @@ def _define(
     rule = server.rule_of(tool.name)
     risk = rule.risk
     # A claim to be harmless is worth nothing. One to be harmful is believed, if nobody knows more.
-    if tool.is_destructive and tool.name not in server.rules:
+    if tool.is_destructive and not {tool.name, ALL_TOOLS} & {*server.rules}:
         risk = max(risk, RiskLevel.HIGH)
     description = sanitize_text(tool.description)[:DESCRIPTION_LENGTH_MAX].strip()
     return ToolDefinition(
         name, description or f"{tool.name} of {server.name}", schema, rule.effect, risk
     )
+
+
+def _define_reader(server: MCPServer, name: str) -> ToolDefinition:
+    """The same words for each server: what it keeps may change at any time, and is asked for."""
+    words = f"Read what the server {server.name} keeps, by its address, or list what it keeps."
+    address = {"type": "string", "description": "an address; without one, all are listed"}
+    schema = {"type": "object", "properties": {"uri": address}}
+    rule = server.rule_of(READER)
+    return ToolDefinition(name, words, schema, rule.effect, rule.risk)
 
 
 def _take_schema(given: dict[str, Any]) -> dict[str, Any] | str:

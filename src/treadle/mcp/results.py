@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from mcp_types import (
@@ -14,8 +14,12 @@ from mcp_types import (
     CallToolResult,
     EmbeddedResource,
     ImageContent,
+    ReadResourceResult,
+    Resource,
     ResourceLink,
+    ResourceTemplate,
     TextContent,
+    TextResourceContents,
 )
 
 from treadle.core.media import MediaError, identify_media
@@ -34,10 +38,34 @@ def read_result(result: CallToolResult) -> ToolReturn:
     a model takes them; of everything else what it is. Structured content is given as JSON, unless
     a text says the same already, as servers do for clients that do not know it.
     """
+    structured = result.structured_content
+    read = [_read_block(block) for block in result.content]
+    if structured is not None and not any(_is_same(text, structured) for text, _ in read):
+        read.append((json.dumps(structured, ensure_ascii=False, indent=1), b""))
+    return _join(read)
+
+
+def read_resource(result: ReadResourceResult) -> ToolReturn:
+    """What a model reads and is shown of something that a server keeps."""
+    return _join([_read_content(one) for one in result.contents])
+
+
+def list_resources(kept: Iterable[Resource], templates: Iterable[ResourceTemplate]) -> ToolReturn:
+    """What a model reads of what a server keeps."""
+    lines = [_describe(str(one.uri), one.name, one.description) for one in kept]
+    lines += [_describe(one.uri_template, one.name, one.description) for one in templates]
+    return ToolReturn(sanitize_text("\n".join(lines) or "it keeps nothing now"))
+
+
+def _describe(address: str, name: str, description: str | None) -> str:
+    words = f": {description[:ADDRESS_LENGTH_MAX]}" if description else ""
+    return f"{_cut(address)} ({name[:ADDRESS_LENGTH_MAX]}){words}"
+
+
+def _join(read: Iterable[tuple[str, bytes]]) -> ToolReturn:
     texts: list[str] = []
     shown: list[ShownFile] = []
-    for block in result.content:
-        text, data = _read_block(block)
+    for text, data in read:
         if data:
             name = f"{len(shown) + 1}"
             why = "more are not shown" if len(shown) >= SHOWN_COUNT_MAX else _find_fault(data)
@@ -47,9 +75,6 @@ def read_result(result: CallToolResult) -> ToolReturn:
                 shown.append(ShownFile(name, data))
         if text:
             texts.append(text)
-    structured = result.structured_content
-    if structured is not None and not any(_is_same(text, structured) for text in texts):
-        texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
     return ToolReturn(sanitize_text("\n".join(texts)), shown=tuple(shown))
 
 
@@ -80,7 +105,10 @@ def _read_link(block: ResourceLink) -> tuple[str, bytes]:
 
 
 def _read_resource(block: EmbeddedResource) -> tuple[str, bytes]:
-    content = block.resource
+    return _read_content(block.resource)
+
+
+def _read_content(content: TextResourceContents | BlobResourceContents) -> tuple[str, bytes]:
     where = f"[{_cut(str(content.uri))}, {content.mime_type or 'of no type'}"
     if not isinstance(content, BlobResourceContents):
         return f"{where}]\n{content.text}", b""

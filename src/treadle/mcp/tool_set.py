@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +31,7 @@ from treadle.core.tools import (
 )
 from treadle.errors import NotConfiguredError, UsageError
 from treadle.mcp.failures import CallLost, CallRefused, ConnectionFailed
-from treadle.mcp.offered_tools import ServerOffer, offer_tools
+from treadle.mcp.offered_tools import READER, ServerOffer, offer_tools
 from treadle.mcp.server import MCPServer
 from treadle.tool_failure import ToolFailure
 from treadle.tools.background import BackgroundCommands
@@ -148,27 +149,27 @@ class ServerTools:
 
     async def _list(self, connection: ServerConnection) -> None:
         listed = await connection.list_tools()
-        self.offered = await asyncio.to_thread(offer_tools, self.server, listed)
+        offer = partial(offer_tools, has_resources=await connection.has_resources())
+        self.offered = await asyncio.to_thread(offer, self.server, listed)
         self._was_listed = True
 
     async def call(
         self, call: ToolCall, arguments: dict[str, Any], tell: Callable[[ToolProgress], None]
     ) -> ToolReturn:
         """What the server answers to a call of its tool; `ToolFailure` for all else."""
-        from treadle.mcp.results import read_result
-
         connection = await self.connect()
         tool = self.offered.names.get(call.tool_name)
-        if tool is None:
+        if call.tool_name == self.offered.reader:
+            tool, work = READER, _read(connection, arguments)
+        elif tool is not None:
+            work = _call(connection, tool, arguments, tell)
+        else:
             raise ToolFailure(
                 ToolErrorKind.NOT_FOUND, f"{call.tool_name}: its server has it no more"
             )
 
-        async def report(progress: float, total: float | None, message: str | None) -> None:
-            tell(_make_progress(progress, total, message))
-
         try:
-            result = await connection.call(tool, arguments, report)
+            return await work
         except CallRefused as refused:
             raise ToolFailure(ToolErrorKind.FAILED, f"the server says: {refused}") from refused
         except CallLost as lost:
@@ -176,10 +177,6 @@ class ServerTools:
             kind, words = _LOST[self.server.rule_of(tool).effect]
             why = f"the answer of the MCP server {self.server.name} is lost: {lost}\n{words}"
             raise ToolFailure(kind, why) from lost
-        said = await asyncio.to_thread(read_result, result)
-        if result.is_error:
-            raise ToolFailure(ToolErrorKind.FAILED, said.output[:MESSAGE_LENGTH_MAX])
-        return said
 
     async def close(self) -> None:
         """End it; it can be connected with again."""
@@ -200,6 +197,35 @@ _LOST: Final = {
     ),
 }
 """What a model is told of a call whose answer did not come, by what repeating it would do."""
+
+
+async def _call(
+    connection: ServerConnection,
+    tool: str,
+    arguments: dict[str, Any],
+    tell: Callable[[ToolProgress], None],
+) -> ToolReturn:
+    from treadle.mcp.results import read_result
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        tell(_make_progress(progress, total, message))
+
+    result = await connection.call(tool, arguments, report)
+    said = await asyncio.to_thread(read_result, result)
+    if result.is_error:
+        raise ToolFailure(ToolErrorKind.FAILED, said.output[:MESSAGE_LENGTH_MAX])
+    return said
+
+
+async def _read(connection: ServerConnection, arguments: dict[str, Any]) -> ToolReturn:
+    from treadle.mcp.results import list_resources, read_resource
+
+    uri = arguments.get("uri") or ""
+    if not isinstance(uri, str):
+        raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "`uri` is no text")
+    if uri:
+        return await asyncio.to_thread(read_resource, await connection.read_resource(uri))
+    return list_resources(*await connection.list_resources())
 
 
 def _make_progress(done: float, of: float | None, message: str | None) -> ToolProgress:
