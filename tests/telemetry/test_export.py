@@ -80,7 +80,7 @@ async def test_a_conversation_with_tools(store: LocalStore, receiver: Receiver) 
     assert exported.span_count == len(receiver.spans)
     assert list_faults(receiver.spans) == []
     assert receiver.names[0] == "invoke_agent"
-    below = ["chat", "chat", *["execute_tool stock"] * 2, "run_hook"]
+    below = ["chat", "chat", *["execute_tool stock"] * 2]
     assert sorted(receiver.names[1:]) == below
     ((root, of_root),) = receiver.find("invoke_agent")
     assert of_root["gen_ai.conversation.id"] == thread_id

@@ -109,11 +109,14 @@ class Agent(Generic[AgentDepsT, OutputT]):
         """
         from treadle.agent.agent_task import AgentTask
         from treadle.agent.builders import make_builder
+        from treadle.agent.turn_telemetry import follow_turns
 
         agent = self._definition
         async with AsyncExitStack() as stack:
             builder = await make_builder(agent, prompt, agent.make_context(deps), stack)
-            yield await stack.enter_async_context(AgentTask[OutputT](builder.build()))
+            engine = builder.build()
+            follow_turns(engine, agent.open_store())
+            yield await stack.enter_async_context(AgentTask[OutputT](engine))
 
     @asynccontextmanager
     async def resume_task(
@@ -129,11 +132,14 @@ class Agent(Generic[AgentDepsT, OutputT]):
         """
         from treadle.agent.agent_task import AgentTask
         from treadle.agent.builders import make_builder
+        from treadle.agent.turn_telemetry import follow_turns
 
         agent = self._definition
         async with AsyncExitStack() as stack:
             builder = await make_builder(agent, "", agent.make_context(deps), stack)
-            yield await stack.enter_async_context(AgentTask[OutputT](builder.resume(thread_id)))
+            engine = builder.resume(thread_id)
+            follow_turns(engine, agent.open_store())
+            yield await stack.enter_async_context(AgentTask[OutputT](engine))
 
     # ---- conversations -------------------------------------------------------------------------
 

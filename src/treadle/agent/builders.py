@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle.agent.definition import AgentDefinition
+from treadle.agent.turn_telemetry import follow_turns
 from treadle.core.config import AgentConfig
 from treadle.core.task.request import append_form
 from treadle.mcp.tool_set import McpTools
@@ -126,7 +127,9 @@ async def make_session_opener(agent: AgentDefinition, context: AgentContext[Any]
         writer = store.open(thread_id) if thread_id else begin()
         try:
             turns = SessionOptions(agent.options.get("budget"))
-            return Session(writer, provider, tools, config, options, turns)
+            session = Session(writer, provider, tools, config, options, turns)
+            follow_turns(session, store)
+            return session
         except BaseException:
             writer.close()
             raise

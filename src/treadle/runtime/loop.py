@@ -105,6 +105,7 @@ class TurnLoop:
             self.running = None
             if not running.done():
                 running.set_result(self._rules.make_result(self._turn.end))
+            self._journal.report_end()
         return running.result()
 
     async def _stage_inputs(self, inputs: Sequence[Entry]) -> None:

@@ -35,6 +35,7 @@ class ThreadJournal:
         self._on_error = on_error
         self._listeners: list[Callable[[Output], None]] = []
         self._announced: list[Output] = []
+        self._end_listeners: list[Callable[[], None]] = []
 
     @property
     def machine(self) -> Machine[Any]:
@@ -87,3 +88,12 @@ class ThreadJournal:
     def remove_listener(self, listener: Callable[[Output], None]) -> None:
         """Tell this one no more."""
         self._listeners.remove(listener)
+
+    def add_end_listener(self, listener: Callable[[], None]) -> None:
+        """Call one more when a turn has ended, in whatever way; what is known of it is on disk."""
+        self._end_listeners.append(listener)
+
+    def report_end(self) -> None:
+        """A turn has ended: its result is told to its caller alone."""
+        for listener in self._end_listeners:
+            listener()

@@ -105,7 +105,7 @@ class SpanFold:
         call = self._find_call(getattr(entry, "call_id", ""))
         action = self.fold.apply(record.seq, record.at, entry)
         self._record_id = record.id
-        self._now_ns = max(self._now_ns, _to_nanoseconds(record.at))
+        self._now_ns = max(self._now_ns, to_nanoseconds(record.at))
         if not self.fold.is_idle and (self._turn is None or self._turn.is_over):
             self._begin_turn(entry)
         if (turn := self._turn) is not None:
@@ -313,7 +313,7 @@ def _find_prompt(entry: Entry) -> Message | None:
     return Message.user(entry.task, entry.attachments) if isinstance(entry, TaskGiven) else None
 
 
-def _to_nanoseconds(at: str) -> int:
+def to_nanoseconds(at: str) -> int:
     """Nanoseconds since 1970 of a time as records hold it; 0 if it is none."""
     try:
         passed = datetime.fromisoformat(at).replace(tzinfo=UTC) - _EPOCH

@@ -134,6 +134,9 @@ def _take_hook(
     _: ToolCall | None,
     __: ContentFormatter | None,
 ) -> None:
+    if not entry.action_taken and not entry.note:
+        turn.drop(HOOK)  # most programs have none: it ran, and there was nothing to run
+        return
     found: dict[str, AttributeValue] = {"treadle.hook.action_taken": entry.action_taken}
     if entry.commit:
         found["treadle.commit"] = entry.commit

@@ -65,6 +65,10 @@ class TurnSpans:
         if (known := self._open.pop(work, None)) is not None:
             self._finished.append(known.end(self._end_ns, error, attributes))
 
+    def drop(self, work: Work) -> None:
+        """Work was under way that is nothing to tell of."""
+        self._open.pop(work, None)
+
     def advance(self, record_id: str, at_ns: int) -> None:
         """The next record has come; a turn that is over stays as long as it was."""
         if not self.is_over:

@@ -1,5 +1,7 @@
 """Sends what a session records, while it works: never in its way, and never asked twice about.
 
+To a server who is logged in, and, whoever names one, turns to a collector of OpenTelemetry.
+
 Who is not logged in pays one look at a name. A thread that was there before the login is left to
 `treadle sync`, which asks first; from then on it goes by itself like those that were begun since.
 """
@@ -11,6 +13,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from treadle.app.sessions.session_telemetry import SessionTelemetry
 from treadle.errors import TreadleError
 from treadle.sync.credentials import Account, find_account, is_logged_in
 
@@ -40,9 +43,11 @@ class BackgroundSync:
         self._setup = setup
         self._notify = notify
         self._background: BackgroundSender | None = None
+        self._telemetry = SessionTelemetry(setup.store, notify)
 
     def begin(self, opened: OpenThread) -> None:
         """From here on what is recorded is sent. That it cannot be is told, and stops nothing."""
+        self._telemetry.begin(opened.driver.journal)
         places = self._setup.store.places
         if not is_logged_in(places, os.environ) or self._setup.loaded.settings.sync != "auto":
             return
@@ -90,6 +95,7 @@ class BackgroundSync:
 
     async def close(self) -> None:
         """Wait a little for what is not sent yet, and tell what a person should know, in a line."""
+        await self._telemetry.close()
         background, self._background = self._background, None
         if background is None:
             return

@@ -65,8 +65,13 @@ def read_otlp_settings(environ: Mapping[str, str], url: str = "") -> OtlpSetting
         {**common, **_read_pairs(environ, f"{_OTLP}METRICS_HEADERS")},
         _read_timeout(environ),
         _read_resource(environ),
-        environ.get(CONTENT, "").strip().lower() in _YES,
+        wants_content(environ),
     )
+
+
+def wants_content(environ: Mapping[str, str]) -> bool:
+    """Whether what was said goes along."""
+    return environ.get(CONTENT, "").strip().lower() in _YES
 
 
 def _find_url(environ: Mapping[str, str], signal: str, base: str, *, is_given: bool) -> str:

@@ -8,6 +8,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.app.stores import user_redactor
+from treadle.app.telemetry.otlp_settings import wants_content
 from treadle.errors import TreadleError, UnknownThreadError
 from treadle.store.local_store import LocalStore
 from treadle.telemetry.attributes import CONVERSATION, SUB_AGENT_THREAD
@@ -32,6 +34,11 @@ class ThreadSpans(Struct, frozen=True):
     thread: str
     spans: Sequence[FinishedSpan]
     problem: str = ""
+
+
+def make_content(environ: Mapping[str, str]) -> ContentFormatter | None:
+    """What makes texts fit to be sent, if the environment says that they are sent."""
+    return ContentFormatter(user_redactor().redact) if wants_content(environ) else None
 
 
 def read_thread_spans(

@@ -1,0 +1,122 @@
+"""Agents of programs tell their turns as they end: to the program's tracer, or to a collector."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from telemetry.judge import list_faults
+from telemetry.receiver import run_receiver
+
+AGENTS = """
+import asyncio, json, logging, sys
+from treadle import Agent, LocalStore, ScriptedModel, tool
+
+store = LocalStore.in_memory()
+asks = {"when": {"step": 0}, "calls": [{"tool": "clerk", "arguments": {"task": "tea?"}}]}
+clerk = Agent("clerk", model=ScriptedModel.of({"text": "There are 12."}), store=store)
+model = ScriptedModel.of(asks, {"when": {"last": "There are 12"}, "text": "Twelve."})
+chief = Agent("chief", model=model, tools=[clerk.as_tool("Knows the stock.")], store=store)
+"""
+
+SETUP = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+told = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(told))
+trace.set_tracer_provider(provider)
+tracer = trace.get_tracer("shop")
+
+
+async def serve():
+    with tracer.start_as_current_span("order"):
+        await chief.run("How much?")
+    async with chief.thread("one") as thread:
+        await thread.send("How much?")
+        with tracer.start_as_current_span("again"):
+            await thread.send("How much?")
+
+
+asyncio.run(serve())
+print(json.dumps([json.loads(span.to_json()) for span in told.get_finished_spans()]))
+"""
+
+SERVE = """
+asyncio.run(chief.run("How much?"))
+print("done")
+"""
+
+
+def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        env={**clean, "TREADLE_HOME": "/nonexistent", **environment},
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parent,
+    )
+
+
+def test_spans_join_the_trace_of_the_program() -> None:
+    done = run(AGENTS + SETUP, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    assert (done.returncode, done.stderr) == (0, "")
+    spans: list[dict[str, Any]] = json.loads(done.stdout)
+    by_id = {one["context"]["span_id"]: one for one in spans}
+
+    def path(span: dict[str, Any]) -> list[str]:
+        parent = by_id.get(span["parent_id"] or "")
+        return [*(path(parent) if parent else ()), span["name"]]
+
+    order = next(one["context"]["trace_id"] for one in spans if one["name"] == "order")
+    paths = [" > ".join(path(one)) for one in spans if one["context"]["trace_id"] == order]
+    task = "order > invoke_agent"
+    assert sorted(paths) == [
+        "order",
+        task,
+        *[f"{task} > chat"] * 2,
+        f"{task} > execute_tool clerk",
+        f"{task} > execute_tool clerk > invoke_agent",
+        f"{task} > execute_tool clerk > invoke_agent > chat",
+    ]
+    assert sorted(" > ".join(path(one)) for one in spans).count("again > invoke_agent") == 1
+    names = [one["name"] for one in spans]
+    assert names.count("invoke_agent") == 6
+    chat = next(one for one in spans if one["name"] == "chat")
+    assert chat["kind"] == "SpanKind.CLIENT"
+    assert chat["attributes"]["gen_ai.provider.name"] == "scripted"
+    assert "Twelve" not in done.stdout
+
+
+def test_without_a_tracer_the_collector_of_the_environment_is_told() -> None:
+    with run_receiver() as receiver:
+        done = run(AGENTS + SERVE, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+        assert list_faults(receiver.spans) == []
+        assert sorted(receiver.names) == [
+            *["chat"] * 3,
+            "execute_tool clerk",
+            *["invoke_agent"] * 2,
+        ]
+
+
+def test_a_collector_that_is_away_costs_a_line_of_the_log_and_a_wrong_address_too() -> None:
+    for url, told in (("http://127.0.0.1:9", "cannot be reached"), ("nowhere", "no telemetry:")):
+        done = run(AGENTS + SERVE, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+        assert (done.returncode, done.stdout) == (0, "done\n")
+        assert told in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_who_has_neither_imports_nothing_for_it() -> None:
+    check = 'print([name for name in sys.modules if "telemetry.f" in name or "opentel" in name])'
+    done = run(AGENTS + SERVE + check)
+    assert (done.stdout, done.stderr) == ("done\n[]\n", "")
