@@ -172,9 +172,6 @@ def test_other_instructions_and_fewer_tools_reach_the_model(
     assert (refused.returncode, "no tool is called loom" in refused.stderr) == (2, True)
 
 
-HANGING = FIXES.replace('when.user = "name"\n[[', 'when.user = "name"\nhang = true\n[[', 1)
-
-
 def test_after_kill_9_what_has_a_result_is_not_run_again(
     treadle: Run,
     thread: str,
@@ -223,7 +220,7 @@ def test_what_all_of_it_may_use_bounds_it_and_more_goes_on(
     assert (code, found["is_out_of_budget"], found["left"]) == (3, True, 2)
     assert found["results"] == []
     text = treadle("eval", "--resume", found["id"])
-    assert (text.returncode, text.stdout.count("\n")) == (3, 1)
+    assert (text.returncode, text.stdout) == (3, "")
     assert f"treadle eval --resume {found['id']} --max-tokens MORE" in text.stderr
     code, more = evaluate(
         treadle, "--resume", found["id"], "--max-tokens", "1000000", "--jobs", "2"
@@ -293,24 +290,82 @@ def test_a_case_that_cannot_be_as_it_was_is_not_run_and_counted_apart(
     script: Script,
     tmp_path: Path,
 ) -> None:
-    task = treadle("run", "name it", "-m", script(FIXES), "--approval-mode", "auto")
-    assert task.returncode == 0
-    begun = next(one for one in json.loads(treadle("list", "--json").stdout) if one["id"] != thread)
     file = tmp_path / "cases.txt"
-    file.write_text(f"# what is tried\n{begun['id']}\n{thread}:2  # the second\n")
+    file.write_text(f"# what is tried\n{thread}:1\n{thread}:2  # the second\n")
+    kept = git(repository, environment, "rev-parse", f"refs/treadle/{thread}").strip()
     git(repository, environment, "update-ref", "-d", f"refs/treadle/{thread}")
-    git(repository, environment, "update-ref", "-d", f"refs/treadle/{begun['id']}")
     git(repository, environment, "gc", "--quiet", "--prune=now")
     code, found = evaluate(treadle, "--from", str(file), "-m", script(FIXES))
-    first, second = found["results"]
     assert (code, found["not_run"], found["left"]) == (1, 2, 0)
-    assert "it is a task" in first["reason"]
-    assert "cannot be restored" in second["reason"]
+    assert all("cannot be restored" in one["reason"] for one in found["results"])
+    assert kept not in git(repository, environment, "for-each-ref")
+
+
+def test_a_repository_that_has_moved_is_named_on_resuming(
+    treadle: Run, thread: str, repository: Path, script: Script, tmp_path: Path
+) -> None:
     moved = repository.with_name("elsewhere")
     repository.rename(moved)
-    tried = treadle("eval", "--resume", found["id"], cwd=tmp_path)
+    tried = treadle("eval", thread, "-m", script(FIXES), cwd=tmp_path)
     assert (tried.returncode, tried.stdout.count("not run")) == (1, 2)
     assert "-C FOLDER says where" in tried.stderr
+    (listed,) = json.loads(treadle("eval", "list", "--output-format", "json", cwd=moved).stdout)
+    code, found = evaluate(treadle, "--resume", listed["id"], "-C", str(moved), cwd=tmp_path)
+    assert (code, found["passed"]) == (0, 2), found["results"]
+
+
+def test_a_task_begins_anew_within_its_limits_and_those_of_the_evaluation(
+    treadle: Run, thread: str, repository: Path, environment: dict[str, str], script: Script
+) -> None:
+    model = script(FIXES)
+    limits = ("--max-steps", "7", "--max-tokens", "900000", "--private")
+    done = treadle("run", "name it", "-m", model, "--approval-mode", "auto", *limits)
+    assert done.returncode == 0, done.stderr
+    listed = json.loads(treadle("list", "--json").stdout)
+    task = next(one["id"] for one in listed if one["machine"] == "task")
+    (repository / "name.txt").unlink(missing_ok=True)
+    before = look(repository, environment)
+    code, found = evaluate(treadle, task, "--check", "grep sum name.txt", "--max-tokens", "800000")
+    (result,) = found["results"]
+    assert (code, result["verdict"], result["divergence"]) == (0, "passed", None), result
+    (made,) = json.loads(treadle("list", "--tag", f"eval:{found['id']}", "--json").stdout)
+    assert (made["id"], made["is_private"]) == (result["thread"], True)
+    assert look(repository, environment) == before
+    code, found = evaluate(treadle, task, "--max-tokens", "1", "--jobs", "3")
+    assert (code, found["left"]) == (3, 1)
+
+
+def test_told_to_end_it_leaves_no_worktree_and_can_be_resumed(
+    treadle: Run,
+    thread: str,
+    repository: Path,
+    environment: dict[str, str],
+    script: Script,
+    tmp_path: Path,
+) -> None:
+    before = look(repository, environment)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    waiting = FIXES.replace("echo sum > name.txt", f"echo > {fifo}; sleep 600")
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "treadle", "eval", f"{thread}:2", "-m", script(waiting)],
+            cwd=repository,
+            env=environment | {"TREADLE_SANDBOX": "off"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        fifo.read_text()
+        process.send_signal(number)
+        _, said = process.communicate()
+        assert process.returncode == code, said
+        assert "if it is stopped: treadle eval --resume" in said
+        assert look(repository, environment) == before, number
+    script(FIXES)
+    listed = json.loads(treadle("eval", "list", "--output-format", "json").stdout)
+    code, found = evaluate(treadle, "--resume", listed[0]["id"])
+    assert (code, found["passed"]) == (0, 1)
 
 
 def test_forks_of_a_private_thread_are_private(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def tell_result(result: CaseResult) -> None:
     """A line for a result."""
     why = f": {sanitize_text(result.reason)}" if result.reason else ""
-    print_notice(f"{result.case} {result.verdict.value}{why}")
+    print_notice(f"{_show_case(result.case, err=True)} {result.verdict.value}{why}")
 
 
 def show_evaluation(found: Evaluation) -> None:
@@ -33,7 +33,7 @@ def show_evaluation(found: Evaluation) -> None:
         ran = one.thread != ""
         rows.append(
             (
-                shorten_for_people(one.case),
+                _show_case(one.case),
                 one.verdict.value,
                 describe_cost(one.usage) or "-" * ran,
                 f"{one.usage.total_tokens:,}" * ran,
@@ -42,7 +42,8 @@ def show_evaluation(found: Evaluation) -> None:
             )
         )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for first, rest in fit_columns([tuple(map(_in_one_line, row)) for row in rows], width):
+    cells = [tuple(map(_in_one_line, row)) for row in rows]
+    for first, rest in fit_columns(cells, width) if found.results else ():
         click.echo((first + rest).rstrip())
     for line in describe_evaluation(found):
         print_notice(line)
@@ -59,6 +60,12 @@ def show_list(store: Store, *, as_json: bool) -> None:
         click.echo("no evaluation was made yet", err=True)
     for one in () if as_json else found:
         click.echo(sanitize_text(f"{one.id}  {one.at[:16]}  {describe_evaluation(one)[0]}"))
+
+
+def _show_case(case: str, *, err: bool = False) -> str:
+    """With a short id, where a person reads."""
+    thread, _, turn = case.partition(":")
+    return f"{shorten_for_people(thread, err=err)}:{turn}"
 
 
 def _in_one_line(text: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,21 +23,53 @@ CHOSEN: Final = ("model", "instructions", "left_out", "checks", "function", "jud
 
 
 def run_evaluation(store: Store, names: tuple[str, ...], given: dict[str, Any]) -> Evaluation:
-    """Begin one, or go on with one; what the command does."""
-    import asyncio
+    """Begin one, or go on with one; what the command does.
 
+    Told to end, it stops as at Ctrl-C, and so removes what it had laid out.
+    """
     from treadle.app import evaluate, read_evaluation, resume_evaluation
 
+    folder = None if given["cwd"] is None else str(options.find_folder(given["cwd"]).resolve())
     if (wanted := given["resume"]) is None:
-        request = _make_request(store, names, given)
+        request = _make_request(store, names, {**given, "folder": folder})
         limits = _make_limits(given)
         work = evaluate(store, request, limits, on_result=tell_result, notify=print_notice)
-        return asyncio.run(work)
-    if names or any(given[name] for name in CHOSEN):
+        return _run_until_told(work)
+    if names or any(given[name] for name in (*CHOSEN, "check_s_max", "search", "tags", "file")):
         raise click.UsageError("--resume goes on as it was begun: with other limits at most")
     limits = _make_limits(given, read_evaluation(store, wanted).limits)
-    work = resume_evaluation(store, wanted, limits, on_result=tell_result, notify=print_notice)
-    return asyncio.run(work)
+    return _run_until_told(
+        resume_evaluation(
+            store,
+            wanted,
+            limits,
+            folder=folder,
+            on_result=tell_result,
+            notify=print_notice,
+        )
+    )
+
+
+def _run_until_told(work: Coroutine[Any, Any, Evaluation]) -> Evaluation:
+    """Run it; SIGTERM and SIGHUP stop it as SIGINT does, each with its exit code."""
+    told: list[int] = []
+
+    async def run() -> Evaluation:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop(number: int) -> None:
+            told.append(number)
+            task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, stop, number)
+        return await work
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        raise click.exceptions.Exit(128 + told[0]) from None
 
 
 def _make_request(store: Store, names: tuple[str, ...], given: dict[str, Any]) -> EvaluationRequest:
@@ -62,9 +97,7 @@ def _make_request(store: Store, names: tuple[str, ...], given: dict[str, Any]) -
     if chosen["function"]:
         file, colon, name = chosen["function"].rpartition(":")
         chosen["function"] = f"{Path(file).expanduser().resolve()}{colon}{name}"
-    if given["cwd"] is not None:
-        chosen["folder"] = str(options.find_folder(given["cwd"]).resolve())
-    return EvaluationRequest(threads, **chosen)
+    return EvaluationRequest(threads, folder=given["folder"], **chosen)
 
 
 def _make_limits(given: dict[str, Any], had: EvaluationLimits | None = None) -> EvaluationLimits:

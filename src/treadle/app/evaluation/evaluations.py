@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
+from treadle.app.evaluation.case_threads import (
+    make_case_setup,
+    open_case,
+    sum_case_usage,
+    work_on_case,
+)
 from treadle.app.evaluation.recorded_turns import (
     NotRunError,
     RecordedTurn,
@@ -20,7 +25,7 @@ from treadle.app.evaluation.recorded_turns import (
     read_calls,
     read_turn,
 )
-from treadle.app.evaluation.restored_files import RestoredFiles, restored_files
+from treadle.app.evaluation.restored_files import RestoredFiles, remove_left_files, restored_files
 from treadle.app.evaluation.result_file import (
     CaseBegun,
     CaseCut,
@@ -30,7 +35,9 @@ from treadle.app.evaluation.result_file import (
     Started,
     create_file,
     list_ids,
+    list_left_places,
     open_file,
+    place_of,
     read_lines,
 )
 from treadle.app.evaluation.scores import Judge, ScoredRun, score_run
@@ -45,12 +52,10 @@ from treadle.app.evaluation.values import (
 from treadle.app.files.file_diff import find_diff
 from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sessions.host import Host
-from treadle.app.sessions.open_threads import OpenThread, Session, reopen_thread
+from treadle.app.sessions.open_threads import OpenThread
 from treadle.app.sessions.providers import Models
-from treadle.app.sessions.setup import RunChoice, Setup
-from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
-from treadle.app.sessions.thread_work import WorkResult, work_on_thread
-from treadle.app.stores import CREATOR
+from treadle.app.sessions.setup import Setup
+from treadle.app.sessions.thread_work import WorkResult, cancel_turn, work_on_thread
 from treadle.config.loader import load_settings
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
@@ -59,10 +64,11 @@ from treadle.errors import FileStateError, UsageError
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
-from treadle.thread.facts import Fact, PrivacySet, Shared, Tagged
 
 _SCORED: Final = frozenset({TurnOutcome.DONE, TurnOutcome.LIMIT})
 """How a turn may end that is then scored; all others have no end that could be good."""
+_STOPPED: Final = frozenset({TurnOutcome.LIMIT, TurnOutcome.CANCELLED, TurnOutcome.INTERRUPTED})
+"""How a turn ends that the limit of the evaluation has stopped; they may have other causes."""
 
 
 def _ignore_result(_: CaseResult) -> None:
@@ -99,7 +105,7 @@ async def evaluate(
     request = _check_request(store, request)
     cases = [case for name in request.threads for case in list_cases(store, name)]
     evaluation = create_file(store, request, dict.fromkeys(cases))
-    notify(f"evaluation {evaluation}")
+    notify(f"evaluation {evaluation}; if it is stopped: treadle eval --resume {evaluation}")
     return await resume_evaluation(
         store, evaluation, limits, host=host, on_result=on_result, notify=notify
     )
@@ -110,6 +116,7 @@ async def resume_evaluation(
     evaluation: str,
     limits: EvaluationLimits | None = None,
     *,
+    folder: str | None = None,
     host: Host = Host(),  # noqa: B008  it is frozen
     on_result: Callable[[CaseResult], None] = _ignore_result,
     notify: Notify = ignore_notice,
@@ -120,6 +127,7 @@ async def resume_evaluation(
         store: the threads.
         evaluation: its id.
         limits: other limits than those it had; what was spent counts.
+        folder: where the repository is now, if it has moved since.
         host: as for `evaluate`.
         on_result: gets each new result.
         notify: gets lines for a person.
@@ -130,9 +138,10 @@ async def resume_evaluation(
     """
     with open_file(store, evaluation) as file:
         found = read_evaluation(store, evaluation)
-        file.add(Started(store.now(), limits or found.limits))
+        file.add(Started(store.now(), limits or found.limits, folder or found.request.folder))
         for case, thread in _find_cut_cases(store, evaluation):
             file.add(CaseCut(case, store.load(thread).fold.usage))
+        await remove_left_files(list_left_places(store, evaluation))
         found = read_evaluation(store, evaluation)
         runner = _Runner(store, found, file, host, notify)
         await runner.run(on_result)
@@ -149,10 +158,11 @@ def read_evaluation(store: LocalStore, evaluation: str) -> Evaluation:
     planned, *lines = read_lines(store, evaluation)
     assert isinstance(planned, Planned)
     limits, results, spent = EvaluationLimits(), dict[str, CaseResult](), Usage()
+    request = planned.request
     for line in lines:
         match line:
             case Started():
-                limits = line.limits
+                limits, request = line.limits, replace(request, folder=line.folder)
             case CaseCut():
                 spent += line.usage
             case CaseEnded(result):
@@ -161,9 +171,7 @@ def read_evaluation(store: LocalStore, evaluation: str) -> Evaluation:
             case _:
                 pass
     ordered = [results[case] for case in planned.cases if case in results]
-    made = Evaluation(
-        planned.id, planned.at, planned.request, limits, planned.cases, ordered, spent
-    )
+    made = Evaluation(planned.id, planned.at, request, limits, planned.cases, ordered, spent)
     is_out = made.left_count > 0 and _find_limit(limits, spent) != ""
     return replace(made, is_out_of_budget=is_out)
 
@@ -221,8 +229,11 @@ def _find_cut_cases(store: LocalStore, evaluation: str) -> list[tuple[str, str]]
 
 def _find_limit(limits: EvaluationLimits, spent: Usage) -> str:
     """What is used up, in words; empty if nothing is."""
-    budget = TokenBudget(max_total=limits.max_tokens, max_cost_usd=limits.max_cost)
-    return budget.find_exceeded_limit(spent)[1]
+    return _make_budget(limits).find_exceeded_limit(spent)[1]
+
+
+def _make_budget(limits: EvaluationLimits) -> TokenBudget:
+    return TokenBudget(max_total=limits.max_tokens, max_cost_usd=limits.max_cost)
 
 
 class _Runner:
@@ -244,17 +255,14 @@ class _Runner:
         host: Host,
         notify: Notify,
     ) -> None:
-        if not store.places.scratch:
-            raise UsageError("there is no cache folder, in which worktrees could be made")
         self._store, self._file, self._notify = store, file, notify
-        self._top = Path(store.places.scratch).resolve()
         self._id, self._request = evaluation.id, evaluation.request
         self._limits, self._spent = evaluation.limits, evaluation.spent
         self._cases = evaluation.cases
         done = {one.case for one in evaluation.results if one.verdict is not CaseVerdict.NOT_RUN}
         self._left = [case for case in evaluation.cases if case not in done]
         self._host = replace(host, people=None, notify=notify)
-        self._running: dict[str, Session] = {}
+        self._running: dict[str, OpenThread] = {}
         self._redact = make_user_redactor().redact
         self._judge: Judge | None = None
         self._told: set[str] = set()
@@ -280,14 +288,14 @@ class _Runner:
             result = await self._run_case(case)
             if result is not None:
                 self._file.add(CaseEnded(result))
-                self._spent += result.usage + result.judge_usage
+                self._spent += result.judge_usage
                 on_result(result)
 
     async def _run_case(self, case: str) -> CaseResult | None:
         """The result; `None` if the limit of the evaluation has cut it."""
         try:
             turn = read_turn(self._store, case)
-            place = self._top / f"eval-{self._id}-{self._cases.index(case)}"
+            place = place_of(self._store, self._id, self._cases.index(case))
             async with restored_files(
                 turn, self._request.folder, place, self._store.places
             ) as files:
@@ -300,16 +308,12 @@ class _Runner:
     async def _run_turn(
         self, case: str, turn: RecordedTurn, files: RestoredFiles
     ) -> CaseResult | None:
-        thread = self._make_thread(turn)
-        self._file.add(CaseBegun(case, thread))
-        setup = self._make_setup(turn, thread, str(files.folder))
+        folder, tag = str(files.folder), TAG + self._id
+        setup = make_case_setup(self._store, self._request, turn, folder, tag, self._host)
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        try:
-            work = await self._send(setup, turn, thread)
-        finally:
-            self._running.pop(thread, None)
-        finished = work.turn
+        work = await self._send(case, setup, turn)
+        finished, thread = work.turn, work.turn.thread
         result = CaseResult(
             case,
             CaseVerdict.NOT_RUN,
@@ -320,13 +324,11 @@ class _Runner:
             recorded_usage=turn.usage,
             note=files.note,
         )
-        stopped = finished.outcome in (TurnOutcome.LIMIT, TurnOutcome.CANCELLED)
-        if stopped and _find_limit(self._limits, self._sum_usage() + finished.usage):
+        if finished.outcome in _STOPPED and self._find_limit():
             self._file.add(CaseCut(case, finished.usage))
-            self._spent += finished.usage
             return None
         calls = read_calls(self._store, thread)
-        folders = (*filter(None, [turn.workspace]), str(files.folder))
+        folders = (*filter(None, [turn.workspace]), folder)
         result = replace(result, divergence=find_divergence(turn.calls, calls, folders))
         if finished.outcome is TurnOutcome.APPROVAL:
             waits = ", ".join(one.call.tool_name for one in work.questions)
@@ -362,73 +364,51 @@ class _Runner:
         reason = self._redact(score.reason) or result.reason
         return replace(result, verdict=score.verdict, reason=reason, judge_usage=score.usage)
 
-    def _make_thread(self, turn: RecordedTurn) -> str:
-        """A fork of then, which nobody sees who may not see the thread now."""
-        first: list[Fact] = [Tagged((TAG + self._id,))]
-        now = self._store.load(turn.thread).fold
-        if now.is_private:
-            first.append(PrivacySet(is_private=True))
-        if now.visibility != "organization":
-            first.append(Shared(now.visibility))
-        writer = self._store.fork(turn.thread, turn.version, creator=CREATOR, first=first)
-        writer.close()
-        return writer.thread_id
-
-    def _make_setup(self, turn: RecordedTurn, thread: str, folder: str) -> Setup:
-        """Nobody is there to be asked, and what it changes is thrown away: it asks nothing."""
-        request = self._request
-        choice = RunChoice(
-            request.model,
-            "plan" if turn.was_plan else "auto",
-            instructions=request.instructions,
-            left_out=request.left_out,
-        )
-        return make_setup(
-            self._store, choice, ThreadTarget(folder, thread), self._host, no_commit=True
-        )
-
-    async def _send(self, setup: Setup, turn: RecordedTurn, thread: str) -> WorkResult:
+    async def _send(self, case: str, setup: Setup, turn: RecordedTurn) -> WorkResult:
         loop = asyncio.get_running_loop()
-        message = turn.message
 
         def watch(_: Output) -> None:
             if self._find_limit():
                 loop.call_soon(self._stop_all)
 
         def begin(opened: OpenThread) -> None:
-            assert isinstance(opened, Session)
-            self._running[thread] = opened
+            self._file.add(CaseBegun(case, opened.thread_id))
+            self._running[case] = opened
             for notice in setup.notices:
                 if notice not in self._told:
                     self._told.add(notice)
                     self._notify(notice)
 
-        async def say(opened: OpenThread) -> TurnFinished:
-            assert isinstance(opened, Session)
-            return await opened.turn(make_prompt(message), message.attachments, message.seen)
-
-        opening = partial(reopen_thread, setup, watch, budget=self._make_budget())
-        return await work_on_thread(setup, opening, say, on_open=begin, notify=self._notify)
+        work = work_on_thread(
+            setup,
+            lambda: open_case(setup, turn, TAG + self._id, self._make_budget(), watch),
+            lambda opened: work_on_case(opened, turn),
+            on_open=begin,
+            notify=self._notify,
+        )
+        try:
+            result = await work
+        finally:
+            self._running.pop(case, None)
+        self._spent += result.turn.usage
+        return result
 
     def _sum_usage(self) -> Usage:
         """What all cases have used up to now, those that run too."""
-        return sum((one.usage for one in self._running.values()), self._spent)
+        return sum(map(sum_case_usage, self._running.values()), self._spent)
 
     def _find_limit(self) -> str:
         return _find_limit(self._limits, self._sum_usage())
 
     def _make_budget(self) -> TokenBudget | None:
         """What a case that begins now may use: all that is left."""
-        limits, used = self._limits, self._sum_usage()
-        if limits.max_tokens is None and limits.max_cost is None:
+        if self._limits.max_tokens is None and self._limits.max_cost is None:
             return None
-        tokens = None if limits.max_tokens is None else limits.max_tokens - used.total_tokens
-        cost = None if limits.max_cost is None else limits.max_cost - (used.cost_usd or 0)
-        return TokenBudget(max_total=tokens, max_cost_usd=cost)
+        return _make_budget(self._limits).get_remaining(self._sum_usage())
 
     def _stop_all(self) -> None:
         for opened in self._running.values():
-            opened.cancel("the evaluation has used all that it may use")
+            cancel_turn(opened)
 
     async def _read_diff(self, thread: str, folder: Path) -> str:
         try:

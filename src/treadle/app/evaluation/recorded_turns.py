@@ -16,7 +16,8 @@ from treadle.core.approval import OnlyRead
 from treadle.core.events import LlmEvent, UserInput
 from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
-from treadle.core.tool_families import kind_of
+from treadle.core.task.events import TaskGiven
+from treadle.core.tool_families import ToolKind, kind_of, names_of
 from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 from treadle.thread.codec import decode_entry, get_usage
@@ -34,7 +35,8 @@ class RecordedTurn(Struct, frozen=True):
     """A turn, and all that it takes to run it again.
 
     `version` is where its thread was forked before it, `workspace` the folder it ran in. `files` is
-    the state of the files before the agent changed any; `None` if they were those of `commit`.
+    the state of the files before the agent changed any; `None` if they were those of `commit`. A
+    `task` begins anew, with nothing before it.
     """
 
     thread: str
@@ -47,6 +49,8 @@ class RecordedTurn(Struct, frozen=True):
     files: FilesSaved | None
     commit: str
     was_plan: bool
+    model_name: str = ""
+    task: TaskGiven | None = None
 
 
 def list_cases(store: LocalStore, name: str) -> list[str]:
@@ -74,7 +78,7 @@ def read_turn(store: LocalStore, case: str) -> RecordedTurn:
     """The turn of a case.
 
     Raises:
-        NotRunError: it is of a task, or nobody knows how the files stood.
+        NotRunError: nobody knows how the files stood, or only another program can run it.
         StoreError: the thread cannot be read.
     """
     thread, _, number = case.partition(":")
@@ -83,8 +87,7 @@ def read_turn(store: LocalStore, case: str) -> RecordedTurn:
     begin = turns[int(number) - 1].version
     end = turns[int(number)].version if int(number) < len(turns) else len(entries) + 1
     first = entries[begin - 1][2]
-    if not isinstance(first, UserInput):
-        raise NotRunError("it is a task: there is no place before it to go on from")
+    assert isinstance(first, UserInput | TaskGiven)
     before = store.load(thread, begin - 1).fold
     files, commit = _find_files(entries, begin, end, before)
     of_turn = entries[begin - 1 : end - 1]
@@ -92,14 +95,38 @@ def read_turn(store: LocalStore, case: str) -> RecordedTurn:
         thread,
         int(number),
         begin - 1,
-        first.message,
+        _find_message(first),
         tuple(_list_calls(of_turn)),
         sum((used for _, _, one in of_turn if (used := get_usage(one)) is not None), Usage()),
         before.workspace,
         files,
         commit,
         isinstance(before.machine.config.approval, OnlyRead),
+        before.machine.config.model_name,
+        _find_task(before, first),
     )
+
+
+def _find_message(first: UserInput | TaskGiven) -> Message:
+    if isinstance(first, UserInput):
+        return first.message
+    return Message.user(first.task, first.attachments, first.seen)
+
+
+def _find_task(before: ThreadFold, first: UserInput | TaskGiven) -> TaskGiven | None:
+    """The task that a thread is, if it is one.
+
+    Raises:
+        NotRunError: only the program that began it has what it takes.
+    """
+    if isinstance(first, UserInput):
+        return None
+    if before.header.parent is not None:
+        raise NotRunError("it is a sub-agent's, which runs with the thread it works for")
+    tools = {tool.name for tool in before.machine.config.tools}
+    if first.graph is not None or not tools <= names_of(*ToolKind):
+        raise NotRunError("only the program that began it has its graph and its tools")
+    return first
 
 
 def read_calls(store: LocalStore, thread_id: str) -> tuple[ToolCall, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -60,6 +60,12 @@ async def restored_files(
         yield await _lay_out(turn, repository, layout, place, places)
     finally:
         await _remove(repository, place)
+
+
+async def remove_left_files(places: Sequence[Path]) -> None:
+    """Remove what processes that died have left, and what its repositories know of it."""
+    for place in places:
+        await _remove(Repository(place), place)
 
 
 async def _lay_out(

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
@@ -22,7 +23,9 @@ from treadle.store.journal import convert_os_errors
 from treadle.store.local_store import LocalStore
 
 _SUFFIX: Final = ".jsonl"
+_LOCK_SUFFIX: Final = ".lock"
 _ID: Final = re.compile(r"[0-9a-f]{8}")
+_PLACE: Final = re.compile(r"eval-([0-9a-f]{8})-\d+")
 
 
 class Planned(Struct, frozen=True, tag="planned", tag_field="type", omit_defaults=True):
@@ -35,14 +38,15 @@ class Planned(Struct, frozen=True, tag="planned", tag_field="type", omit_default
 
 
 class Started(Struct, frozen=True, tag="started", tag_field="type", omit_defaults=True):
-    """A process goes on with it, within these limits."""
+    """A process goes on with it, within these limits; `folder` is as in the request."""
 
     at: str
     limits: EvaluationLimits
+    folder: str | None = None
 
 
 class CaseBegun(Struct, frozen=True, tag="case_begun", tag_field="type"):
-    """A thread was made for a case, and nothing was sent yet."""
+    """The thread of a case is there, and nothing was sent yet."""
 
     case: str
     thread: str
@@ -120,7 +124,7 @@ def open_file(store: LocalStore, evaluation: str) -> Generator[ResultFile]:
     """
     disk, path = store.folders.disk, _path_of(store, evaluation)
     with convert_os_errors("open", path):
-        lock = disk.lock(path.removesuffix(_SUFFIX) + ".lock")
+        lock = disk.lock(path.removesuffix(_SUFFIX) + _LOCK_SUFFIX)
         if lock is None:
             raise UsageError(
                 f"another process is at work on evaluation {evaluation}",
@@ -167,6 +171,32 @@ def list_ids(store: LocalStore) -> list[str]:
     with convert_os_errors("list", folder):
         names = store.folders.disk.list(folder, _SUFFIX)
     return [name.removesuffix(_SUFFIX) for name in names]
+
+
+def list_left_places(store: LocalStore, own: str) -> list[Path]:
+    """The worktrees of evaluations at which nobody is at work, and of the own one."""
+    disk = store.folders.disk
+    found = [
+        (one, match[1])
+        for one in sorted(Path(store.places.scratch).glob("eval-*"))
+        if (match := _PLACE.fullmatch(one.name))
+    ]
+    return [
+        place
+        for place, of in found
+        if of == own or not disk.is_locked(f"{_folder_of(store)}/{of}{_LOCK_SUFFIX}")
+    ]
+
+
+def place_of(store: LocalStore, evaluation: str, number: int) -> Path:
+    """Where the worktree of a case is, counted from 0; no link is in its name.
+
+    Raises:
+        UsageError: there is no cache folder.
+    """
+    if not store.places.scratch:
+        raise UsageError("there is no cache folder, in which worktrees could be made")
+    return Path(store.places.scratch).resolve() / f"eval-{evaluation}-{number}"
 
 
 def _folder_of(store: LocalStore) -> str:

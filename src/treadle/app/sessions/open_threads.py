@@ -24,7 +24,7 @@ from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.session import Session as Session  # which the faces hold
 from treadle.runtime.session import SessionOptions, make_first_input
 from treadle.store.local_store import utc_now
-from treadle.thread.facts import Configured
+from treadle.thread.facts import Configured, Tagged
 from treadle.thread.fold import TASK
 
 OpenThread: TypeAlias = Session | AgentEngine
@@ -35,6 +35,7 @@ class TaskRequest(Struct, frozen=True):
     """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one.
 
     `attachments` are shown with it; their bytes are kept already. `seen` are the files in it.
+    `tags` are those of its thread.
     """
 
     text: str
@@ -43,6 +44,7 @@ class TaskRequest(Struct, frozen=True):
     schema: dict[str, Any] | None = None
     attachments: tuple[Attachment, ...] = ()
     seen: tuple[SeenFile, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 def open_conversation(
@@ -148,6 +150,7 @@ def begin_task(
         machine=TASK,
         first=[
             *find_initial_visibility(setup.store.places, is_private=is_private),
+            *([Tagged(task.tags)] if task.tags else []),
             configured,
             given,
         ],
