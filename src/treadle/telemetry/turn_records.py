@@ -174,7 +174,8 @@ def _take_task_end(
     turn.root.attributes["treadle.task.state"] = entry.state
     if entry.error or entry.exceeded:
         turn.root.attributes[OUTCOME] = "limit" if entry.exceeded else "failed"
-        turn.error = make_error(entry.exceeded or "failed", entry.error, content)
+        kind = entry.exceeded.replace(" ", "_") or "failed"
+        turn.error = make_error(kind, entry.error, content)
 
 
 RECORD_HANDLERS: Final[Mapping[type, RecordHandler]] = {

@@ -90,18 +90,14 @@ class FollowedSpans:
 
     def _select(self, finished: Iterable[FinishedSpan]) -> list[FinishedSpan]:
         """Those of turns that are to be told; what belongs to a turn that goes on waits for it."""
-        spans = [*self._waiting, *finished]
-        new: set[str] = set()
+        told, earlier = self._told, self._earlier
+        spans = [one for one in (*self._waiting, *finished) if one.context.span_id not in told]
         for span in spans:
-            name = span.context.span_id
-            if span.parent_id or name in self._told:
-                continue
-            (self._earlier if span.end_ns < self._since_ns else new).add(name)
-        self._told |= new
+            if not span.parent_id:
+                (earlier if span.end_ns < self._since_ns else told).add(span.context.span_id)
         self._waiting = [
-            span
-            for span in spans
-            if span.parent_id and span.parent_id not in self._told | self._earlier
+            one for one in spans if one.parent_id and one.parent_id not in told | earlier
         ]
-        told = self._told
-        return [span for span in spans if span.context.span_id in new or span.parent_id in told]
+        new = [one for one in spans if one.context.span_id in told or one.parent_id in told]
+        told.update(one.context.span_id for one in new)
+        return new

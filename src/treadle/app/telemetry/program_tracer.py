@@ -39,6 +39,7 @@ class TracerWriter:
         self._tracer = tracer
         self._read_child = read_child
         self._trace: Any = sys.modules["opentelemetry.trace"]
+        self._written: set[str] = set()
 
     def write_spans(self, spans: Sequence[FinishedSpan], context: Any = None) -> None:
         """Write spans, each below its own.
@@ -74,6 +75,8 @@ class TracerWriter:
         inner = trace.set_span_in_context(made, context)
         for one in below.get(span.context.span_id, ()):
             self._write_span(one, below, inner)
-        if (child := span.attributes.get(SUB_AGENT_THREAD)) is not None:
-            self.write_spans(self._read_child(str(child)), inner)
+        child = str(span.attributes.get(SUB_AGENT_THREAD, ""))
+        if child and child not in self._written:  # one that was imported may name itself
+            self._written.add(child)
+            self.write_spans(self._read_child(child), inner)
         made.end(span.end_ns)

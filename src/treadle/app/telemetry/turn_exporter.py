@@ -76,7 +76,7 @@ class TurnExporter:
 
     def _note_problem(self, why: str) -> None:
         if not self.problem:
-            self.problem = f"telemetry was not sent: {why}; `treadle trace ID --otlp` sends it"
+            self.problem = f"telemetry was not sent: {why}; `treadle trace ID --otlp URL` sends it"
             self._on_problem(self.problem)
 
     def _wait_for_turn(self) -> FollowedSpans | None:
