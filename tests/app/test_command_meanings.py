@@ -38,7 +38,7 @@ def test_every_word_is_answered_in_both_faces() -> None:
         ("checkpoint", "; did you mean /rewind?"),
         ("restore", "; did you mean /rewind?"),
         ("doctor", "; in a shell, `treadle doctor` does that"),
-        ("mcp", "; no MCP here: /skills teach the agent"),
+        ("plugins", "; did you mean /mcp?"),
         ("trash", "; in a shell, `treadle trash` does that"),
         ("hepl", "; did you mean /help?"),
         ("xyzzy", ""),

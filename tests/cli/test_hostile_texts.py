@@ -100,7 +100,8 @@ TOLD = (
     *("sync --status", "sync {bad}", "config show", "config {bad}", "models {bad}"),
     *("config set {bad} 1", "config set models.default {bad}", "help {bad}"),
     *("login {bad}", "logout {bad}", "completion {bad}", "acp"),
-    *("mcp serve", "mcp {bad}"),
+    *("mcp serve", "mcp {bad}", "mcp add {bad} {bad}", "mcp add one {bad} -e {bad}", "mcp list"),
+    *("mcp add two http://{bad} -H {bad}:{bad}", "mcp remove {bad}", "mcp remove one"),
 )
 """Command lines; `{bad}` is a hostile text."""
 

@@ -15,6 +15,7 @@ from treadle.config.approval_modes import APPROVAL_MODES
 from treadle.config.loader import ENVIRONMENT
 from treadle.config.settings import (
     HOOK_RULES,
+    MCP_RULES,
     PROVIDER_RULES,
     TABLES,
     TOP_LEVEL_RULES,
@@ -61,10 +62,13 @@ def test_the_complete_example_has_every_key() -> None:
     (traits,) = tables["model_traits"].values()
     assert traits.keys() == TRAIT_RULES.keys()
     assert tables["hooks"]["guard"].keys() == HOOK_RULES.keys()
+    servers = tables["mcp"].values()
+    assert {key for entry in servers for key in entry} == MCP_RULES.keys()
 
 
 def test_every_key_has_a_row_and_every_row_a_key() -> None:
-    assert [*TOP_LEVEL_RULES, *TABLES, *PROVIDER_RULES, *TRAIT_RULES, *HOOK_RULES] == ROWS
+    below = (PROVIDER_RULES, TRAIT_RULES, HOOK_RULES, MCP_RULES)
+    assert [*TOP_LEVEL_RULES, *TABLES, *(key for rules in below for key in rules)] == ROWS
 
 
 def test_every_variable_and_every_built_in_provider_is_on_the_page() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.config.setting_edit import parse_key, parse_value, set_value
+from treadle.config.setting_edit import parse_key, parse_value, remove_table, set_value
 from treadle.errors import UsageError
 
 FILE = """\
@@ -147,3 +147,22 @@ def test_whatever_is_set_is_read_and_all_else_is_as_before(
         table = table.setdefault(key, {})
     table[path[-1]] = value
     assert tomllib.loads(changed) == before
+
+
+def test_a_table_goes_with_all_that_stands_in_it_and_nothing_else() -> None:
+    before = "# Mine.\nmax_steps = 3\n\n[mcp.other]\ncommand = 'b'\n"
+    after = "\n# Which model.\n[models]\ndefault = 'x'\n"
+    env = "[mcp.files.env]\nA = 'b'\n"
+    for table in (
+        f"[mcp.files]\n# what it is\ncommand = 'a'\nargs = [\n  '-y',\n]\n\n{env}",
+        f"{env}\n[mcp.files]\ncommand = 'a'\n",
+    ):
+        for ends in ("\n", "\r\n"):
+            text = f"{before}\n{table}{after}".replace("\n", ends)
+            changed = remove_table(text, ("mcp", "files"))
+            assert changed == (before + after).replace("\n", ends)
+    dotted = "[mcp]\nfiles.command = 'a'\nfiles.env.A = 'b'\nother.command = 'c'\n"
+    changed = remove_table(dotted + after, ("mcp", "files"))
+    assert changed == f"[mcp]\nother.command = 'c'\n{after}"
+    with pytest.raises(UsageError, match="stands within a larger value"):
+        remove_table("mcp = { files = { command = 'a' }, b = {} }\n", ("mcp", "files"))

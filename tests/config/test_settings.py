@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from config.conftest import Desk
 from treadle.config.approval_modes import APPROVAL_MODES
 from treadle.config.loader import ENVIRONMENT, _SettingLayers
+from treadle.config.mcp_servers import Effect, Risk, ServerSetting
 from treadle.config.settings import (
     HOOK_RULES,
+    MCP_RULES,
     PROVIDER_RULES,
     TABLES,
     TOP_LEVEL_RULES,
@@ -30,6 +32,7 @@ from treadle.config.settings import (
 from treadle.config.toml_file import TomlFile
 from treadle.core.llm import ModelTraits
 from treadle.core.tool_families import FAMILIES
+from treadle.core.tools import EffectClass, RiskLevel
 from treadle.errors import ConfigError
 from treadle.models.catalog import ProviderEntry, make_catalog, read_defaults
 
@@ -38,8 +41,11 @@ LOCAL = '[providers.local]\napi = "openai-chat"\nbase_url = "http://localhost:1/
 
 
 def test_every_field_has_a_rule_and_every_rule_a_field() -> None:
-    assert set(Settings.__struct_fields__) == {*TOP_LEVEL_RULES, "models", "hooks"}
+    assert set(Settings.__struct_fields__) == {*TOP_LEVEL_RULES, "models", "hooks", "mcp"}
     assert set(Hook.__struct_fields__) == set(HOOK_RULES)
+    assert set(ServerSetting.__struct_fields__) == set(MCP_RULES)
+    assert {one.value for one in EffectClass} == {*get_args(Effect)}
+    assert {one.name.lower() for one in RiskLevel} == {*get_args(Risk)}
     assert set(ProviderEntry.__struct_fields__) == set(PROVIDER_RULES)
     assert set(ModelTraits.__struct_fields__) == set(TRAIT_RULES)
     assert get_type_hints(ModelTraits)["reasoning"] == Thinking
@@ -239,7 +245,7 @@ def test_a_path_is_written_as_toml_writes_it(path: tuple[str, ...], text: str) -
 
 def test_the_rules_name_every_table(desk: Desk) -> None:
     tables: dict[str, Any] = read_defaults()
-    assert set(tables) | {"models", "hooks"} == set(TABLES)
+    assert set(tables) | {"models", "hooks", "mcp"} == set(TABLES)
     assert desk.load().values.keys() >= TOP_LEVEL_RULES.keys()
 
 
@@ -249,6 +255,7 @@ KEYS = st.sampled_from(
         *TABLES,
         *PROVIDER_RULES,
         *TRAIT_RULES,
+        *MCP_RULES,
         "openai",
         "mine",
         "openai:m",

@@ -144,6 +144,10 @@ if TYPE_CHECKING:
     from treadle.app.threads.usage_report import sum_usage as sum_usage
     from treadle.app.threads.version_selectors import VersionSelector as VersionSelector
     from treadle.app.threads.version_selectors import select_version as select_version
+    from treadle.app.tool_servers.changes import add_tool_server as add_tool_server
+    from treadle.app.tool_servers.changes import remove_tool_server as remove_tool_server
+    from treadle.app.tool_servers.trial import ServerTrial as ServerTrial
+    from treadle.app.tool_servers.trial import try_tool_server as try_tool_server
     from treadle.app.upkeep.checks import Finding as Finding
     from treadle.app.upkeep.disk_usage import StoreUsage as StoreUsage
     from treadle.app.upkeep.disk_usage import ThreadUsage as ThreadUsage
@@ -219,6 +223,7 @@ _HOME = {
     "ScoredRun": "app.evaluation.scores",
     "ScrubJob": "app.upkeep.thread_scrub",
     "ScrubReport": "app.upkeep.thread_scrub",
+    "ServerTrial": "app.tool_servers.trial",
     "SettingChange": "app.setting_change",
     "Setup": "app.sessions.setup",
     "ShareTarget": "app.sync.share_access",
@@ -255,6 +260,7 @@ _HOME = {
     "WaitingCalls": "app.sessions.approvals",
     "WorkResult": "app.sessions.thread_work",
     "add_note": "app.threads.annotations",
+    "add_tool_server": "app.tool_servers.changes",
     "approve_calls": "app.sessions.approvals",
     "begin_task": "app.sessions.open_threads",
     "change_setting": "app.setting_change",
@@ -315,6 +321,7 @@ _HOME = {
     "read_waiting_calls": "app.sessions.approvals",
     "release": "app.sync.privacy",
     "remove_garbage": "app.upkeep.garbage_removal",
+    "remove_tool_server": "app.tool_servers.changes",
     "rename_thread": "app.threads.annotations",
     "reopen_thread": "app.sessions.open_threads",
     "replace_server_copies": "app.upkeep.thread_scrub",
@@ -335,6 +342,7 @@ _HOME = {
     "synchronize": "app.sync.sync_runs",
     "tag_thread": "app.threads.annotations",
     "trash_threads": "app.upkeep.trash",
+    "try_tool_server": "app.tool_servers.trial",
     "user_folders": "app.folders",
     "user_redactor": "app.stores",
     "verify_threads": "app.upkeep.verification",

@@ -64,7 +64,7 @@ MEANINGS: Final = (
     Meaning("doctor bug debug feedback report issue", command="doctor"),
     Meaning("config settings preferences options set theme themes hooks vim", command="config"),
     Meaning("shortcuts hotkeys keybindings man ?", "help", "help"),
-    Meaning("mcp extensions extension plugins plugin", note="no MCP here: /skills teach the agent"),
+    Meaning("extensions extension plugins plugin servers", "mcp", "mcp"),
     Meaning("mention file files add drop image paste img", note="@FILE names a file in a prompt"),
     Meaning("shell sh bash cmd terminal", note="! at the beginning runs a command of yours"),
     Meaning("add-dir cd cwd dir", note="`treadle -C FOLDER` works there"),

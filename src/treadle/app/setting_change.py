@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +56,25 @@ def change_setting(
         ConfigError: the file is not valid, or would not be; it stays as it was.
         DiskError: it cannot be read or written.
     """
-    named = places.config / FILE_NAME
     path = parse_key(key)
     value = parse_value(path, text)
+    named = change_user_file(places, lambda before, _: set_value(before, path, value))
+    loaded = load_settings(folder, environ)
+    dotted = format_dotted_key(path)
+    return SettingChange(dotted, named, loaded.values[dotted], loaded.origins[dotted])
+
+
+def change_user_file(places: Places, change: Callable[[str, dict[str, Any]], str]) -> str:
+    """Replace the user's file by what is made of its text and its tables; its path.
+
+    Raises:
+        ConfigError: the file is not valid, or would not be; it stays as it was.
+        DiskError: it cannot be read or written.
+    """
+    named = places.config / FILE_NAME
     before = _read(named)
-    parse_toml(before, str(named))
-    changed = set_value(before.decode(), path, value).encode()
+    tables = parse_toml(before, str(named)).tables
+    changed = change(before.decode(), tables).encode()
     check_user_file(parse_toml(changed, str(named)))
     disk = PosixDisk()
     # Where the file is a link to one that is kept elsewhere, that one is changed.
@@ -69,9 +82,7 @@ def change_setting(
     with convert_os_errors("make", str(target.parent)):
         disk.make_folder(str(target.parent))
     replace_file(disk, str(target), changed)
-    loaded = load_settings(folder, environ)
-    dotted = format_dotted_key(path)
-    return SettingChange(dotted, str(named), loaded.values[dotted], loaded.origins[dotted])
+    return str(named)
 
 
 def _read(path: Path) -> bytes:

@@ -65,10 +65,10 @@ def show(origin: bool, as_json: bool, folder: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--remove", is_flag=True, help="Trust this project no longer.")
 def trust(folder: str, yes: bool, remove: bool) -> None:
-    """Show this project's settings, skills and commands, and use them from now on.
+    """Show this project's settings, servers, skills and commands, and use them from now on.
 
-    Nothing of a project's .treadle/config.toml, .agents/skills and .treadle/commands is used before
-    its user has looked at it; what changes is to be looked at again.
+    Nothing of a project's .treadle/config.toml, .mcp.json, .agents/skills and .treadle/commands is
+    used before its user has looked at it; what changes is to be looked at again.
     """
     import os
 
@@ -88,9 +88,9 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
     for path, text in files.contents:
         click.echo(f"{path}:\n", err=True)
         click.echo(text)
-    if files.settings is not None:
-        check_project_file(files.settings, os.environ)
-    elif not files.prompts:
+    for one in filter(None, (files.settings, files.servers)):
+        check_project_file(one, os.environ)
+    if (files.settings, files.servers, files.prompts) == (None, None, ()):
         click.echo("its skills and commands are trusted already", err=True)
         return
     if not yes:
@@ -105,7 +105,7 @@ def trust(folder: str, yes: bool, remove: bool) -> None:
             is_used = click.confirm("Use this in this project?", err=True)
         if not is_used:
             raise UsageError("not trusted; nothing was changed")
-    trust_project(places, files.settings, files.prompts)
+    trust_project(places, files.settings, files.prompts, files.servers)
     click.echo("trusted; `treadle config trust --remove` takes it back", err=True)
 
 

@@ -15,13 +15,17 @@ import msgspec
 from msgspec import Struct
 
 from treadle import helper_programs
+from treadle.config.mcp_servers import read_foreign_servers
 from treadle.config.plain_file import raise_machine_error, read_plain_file
 from treadle.config.project_file import (
     FILE_NAME,
     FILE_SIZE_MAX,
+    SERVERS_NAME,
+    SETTINGS_NAME,
     ProjectFile,
     find_project_faults,
     find_project_file,
+    is_own_server,
 )
 from treadle.config.project_trust import find_trust_state
 from treadle.config.saved_keys import SAVED_ORIGIN, list_saved_keys
@@ -81,7 +85,8 @@ class LoadedSettings(Struct, frozen=True):
 
     `values` and `origins` are by dotted key, in one order, and tell everything that holds, for
     people: `None` is not set, and a key command is not told. An origin is `default`, `FILE:LINE`
-    or `environment NAME`. `notices` are for the person, a line each. The flags of a command win
+    or `environment NAME`. `notices` are for the person, a line each. `project_servers` are
+    the names of those servers of tools that the project brings along. The flags of a command win
     over all of it, for that run; they are not in here.
     """
 
@@ -90,6 +95,7 @@ class LoadedSettings(Struct, frozen=True):
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     notices: tuple[str, ...] = ()
+    project_servers: frozenset[str] = frozenset()
 
     def list_changed(self) -> tuple[str, ...]:
         """The keys that somebody has set, in the order of all."""
@@ -119,6 +125,7 @@ class _SettingLayers:
         self.tables = {key: plain[key] for key in TOP_LEVEL_RULES if plain[key] is not None}
         self.tables.update(read_defaults())
         self.origins = {path: DEFAULT_ORIGIN for path, _ in flatten_tables(self.tables)}
+        self.project_servers: set[str] = set()
 
     def add(self, tables: Mapping[str, Any], origin: Callable[[KeyPath], str]) -> None:
         for path, value in flatten_tables(tables):
@@ -141,6 +148,11 @@ class _SettingLayers:
                     raise file.make_error(
                         path, f"{format_dotted_key(path)} needs {' and '.join(missing)}"
                     )
+        for name, entry in file.tables.get("mcp", {}).items():
+            if {"command", "url"} <= entry.keys():
+                path = ("mcp", name)
+                why = "has a command and a url: give one of them"
+                raise file.make_error(path, f"{format_dotted_key(path)} {why}")
 
     def list_chosen_keys(self) -> set[str]:
         """Top-level keys that somebody has set."""
@@ -191,12 +203,15 @@ def load_settings(folder: str | FilePath, environ: Mapping[str, str]) -> LoadedS
         told,
         {key: origins.get(key, DEFAULT_ORIGIN) for key in told},
         tuple(notices),
+        frozenset(layers.project_servers),
     )
 
 
 def _hide_secret(path: KeyPath, value: Any) -> Any:
     """The value, unless it may hold a secret among its words."""
     is_hidden = path[0] == "providers" and ("key_command" in path[2:] or "headers" in path[2:-1])
+    # A project's file may hold one, as other programs take it.
+    is_hidden |= path[0] == "mcp" and path[2] in ("args", "env", "headers", "url")
     return "(set, not shown)" if is_hidden else value
 
 
@@ -237,26 +252,50 @@ def check_project_file(file: ProjectFile, environ: Mapping[str, str]) -> None:
     layers = _SettingLayers()
     if user := _read_user_file(Places.find(environ)):
         layers.add_file(user)
-    _add_project_file(layers, file)
+    add = _add_project_servers if file.name == SERVERS_NAME else _add_project_file
+    add(layers, file)
 
 
 def _add_project(layers: _SettingLayers, places: Places, folder: FilePath) -> list[str]:
-    """Lays the project's file, if it is trusted; else says why not."""
-    try:
-        file = find_project_file(folder)
-    except ConfigError as error:
-        return [f"{error.message}; it is not used"]
-    if file is None:
-        return []
+    """Lays the project's files, those that are trusted; says why others are not."""
+    own_servers = {name for name, one in layers.tables.get("mcp", {}).items() if is_own_server(one)}
+    notices: list[str] = []
+    for name, add in ((SETTINGS_NAME, _add_project_file), (SERVERS_NAME, _add_project_servers)):
+        try:
+            file = find_project_file(folder, name)
+        except ConfigError as error:
+            notices.append(f"{error.message}; it is not used")
+            continue
+        if file is None:
+            continue
+        why_not = _explain_distrust(places, file)
+        notices += [why_not] if why_not else add(layers, file)
+    all_servers = {name for name, one in layers.tables.get("mcp", {}).items() if is_own_server(one)}
+    layers.project_servers = all_servers - own_servers
+    return notices
+
+
+def _explain_distrust(places: Places, file: ProjectFile) -> str:
+    """Why a project's file is not used; empty if it is trusted."""
     state = find_trust_state(places, file)
     if state == "trusted":
-        _add_project_file(layers, file)
-        return []
+        return ""
     reasons = {"new": "nobody has trusted it yet", "changed": "it changed since it was trusted"}
-    return [f"{file.path} is not used: {reasons[state]}; `treadle config trust` looks at it"]
+    return f"{file.path} is not used: {reasons[state]}; `treadle config trust` looks at it"
 
 
-def _add_project_file(layers: _SettingLayers, file: ProjectFile) -> None:
+def _add_project_servers(layers: _SettingLayers, file: ProjectFile) -> list[str]:
+    """Lays the servers of a file that other agents read too; says which are not used."""
+    tables, notices = read_foreign_servers(file.data, str(file.path))
+    for name, table in tables.items():
+        if is_own_server(layers.tables.get("mcp", {}).get(name, {})):
+            notices.append(f"{file.path}: the server {name} is not used: another one is called so")
+        else:
+            layers.add({"mcp": {name: table}}, lambda _: str(file.path))
+    return notices
+
+
+def _add_project_file(layers: _SettingLayers, file: ProjectFile) -> list[str]:
     found = parse_toml(file.data, str(file.path))
     if next(find_faults(found.tables), None) is None:
         for path, problem in find_project_faults(
@@ -264,6 +303,7 @@ def _add_project_file(layers: _SettingLayers, file: ProjectFile) -> None:
         ):
             raise found.make_error(path, problem)
     layers.add_file(found)
+    return []
 
 
 def _read_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, KeyPath, Any]]:

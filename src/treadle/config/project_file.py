@@ -25,21 +25,28 @@ from treadle.errors import ConfigError
 FILE_SIZE_MAX: Final = 1024 * 1024
 FOLDER_NAME: Final = ".treadle"
 FILE_NAME: Final = "config.toml"
+SETTINGS_NAME: Final = f"{FOLDER_NAME}/{FILE_NAME}"
+SERVERS_NAME: Final = ".mcp.json"
+"""Where other agents look for the servers of a project too."""
 
 _KEY_SETTINGS: Final = ("base_url_env", "key_env", "key_file", "key_command")
 _BOUNDS: Final = ("max_steps", "max_tokens", "compact_at")
 
 
 class ProjectFile(Struct, frozen=True):
-    """The settings file of a project, as it stood when it was read."""
+    """The settings file of a project, or that of its servers, as it stood when it was read.
+
+    `name` is its path in the project.
+    """
 
     root: Path
     data: bytes
+    name: str = SETTINGS_NAME
 
     @property
     def path(self) -> Path:
         """Where it was read."""
-        return self.root / FOLDER_NAME / FILE_NAME
+        return self.root / self.name
 
     @property
     def digest(self) -> str:
@@ -57,8 +64,8 @@ def find_project_root(folder: Path) -> Path:
     return folder
 
 
-def find_project_file(folder: Path) -> ProjectFile | None:
-    """The settings file of the project that a folder belongs to, if it has one.
+def find_project_file(folder: Path, name: str = SETTINGS_NAME) -> ProjectFile | None:
+    """The settings file of the project that a folder belongs to, or another one, if it has it.
 
     Raises:
         ConfigError: something stands there that cannot be read as one. A symbolic link is not
@@ -66,11 +73,12 @@ def find_project_file(folder: Path) -> ProjectFile | None:
         DiskError: the machine fails to read a file that may be well.
     """
     root = find_project_root(folder)
-    path = root / FOLDER_NAME / FILE_NAME
+    path = root / name
     try:
-        if path.parent.is_symlink():
+        if path.parent != root and path.parent.is_symlink():
             raise OSError(errno.ELOOP, "", str(path.parent))
-        return ProjectFile(root, read_plain_file(path, FILE_SIZE_MAX, may_be_link=False).data)
+        data = read_plain_file(path, FILE_SIZE_MAX, may_be_link=False).data
+        return ProjectFile(root, data, name)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -115,11 +123,33 @@ def find_project_faults(
     for name in tables.get("hooks", {}):
         why = "commands that run by themselves are its user's business"
         yield ("hooks", name), f"a project's file may not set hooks.{name}: {why}"
+    for name, entry in tables.get("mcp", {}).items():
+        yield from _find_server_faults(name, entry, below.get("mcp", {}).get(name, {}))
     for key in _BOUNDS:
         if key in chosen and tables.get(key, 0) > below[key]:
             yield (key,), f"a project's file may not raise {key} above its user's {below[key]}"
     for name, entry in tables.get("providers", {}).items():
         yield from _find_provider_faults(name, entry, below["providers"])
+
+
+def _find_server_faults(
+    name: str, entry: Mapping[str, Any], own: Mapping[str, Any]
+) -> Iterator[Fault]:
+    path = ("mcp", name)
+    for key in ("tools", "network", "write"):
+        if key in entry:
+            why = "what a server may do unasked is for its user to say"
+            yield (*path, key), f"a project's file may not set mcp.{name}.{key}: {why}"
+    if is_own_server(own):
+        yield (
+            path,
+            f"a project's file may not change mcp.{name}: its user has a server of this name",
+        )
+
+
+def is_own_server(entry: Mapping[str, Any]) -> bool:
+    """Whether a user's table says where a server is, and not only what one of a project may do."""
+    return bool({"command", "url"} & entry.keys())
 
 
 def _find_provider_faults(

@@ -16,7 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.config.plain_file import raise_machine_error, read_plain_file
-from treadle.config.project_file import FILE_SIZE_MAX, ProjectFile, find_project_root
+from treadle.config.project_file import (
+    FILE_SIZE_MAX,
+    SERVERS_NAME,
+    ProjectFile,
+    find_project_root,
+)
 from treadle.store.disk import PosixDisk
 from treadle.store.file_replacement import replace_file
 from treadle.store.paths import Places
@@ -31,11 +36,13 @@ TrustState: TypeAlias = Literal["trusted", "changed", "new"]
 class TrustedFiles(Struct, frozen=True):
     """What was looked at: digests of settings by the root of their project, and of prompts.
 
-    Those of prompts are by root, then by the path of the file in it.
+    Those of prompts are by root, then by the path of the file in it. `servers` are those of files
+    that name servers of tools.
     """
 
     folders: Mapping[str, str] = {}
     prompts: Mapping[str, Mapping[str, str]] = {}
+    servers: Mapping[str, str] = {}
 
     def find_prompt_state(self, file: PromptFile) -> TrustState:
         """Of a skill or a command; the user's own are trusted."""
@@ -45,12 +52,17 @@ class TrustedFiles(Struct, frozen=True):
 
 
 def find_trust_state(places: Places, file: ProjectFile) -> TrustState:
-    """Of the settings of a project."""
-    return _compare(read_trusted_files(places).folders.get(str(file.root)), file.digest)
+    """Of the settings of a project, or of the file of its servers."""
+    known = read_trusted_files(places)
+    by_root = known.servers if file.name == SERVERS_NAME else known.folders
+    return _compare(by_root.get(str(file.root)), file.digest)
 
 
 def trust_project(
-    places: Places, settings: ProjectFile | None, prompts: Iterable[PromptFile] = ()
+    places: Places,
+    settings: ProjectFile | None,
+    prompts: Iterable[PromptFile] = (),
+    servers: ProjectFile | None = None,
 ) -> None:
     """Remember that the user has looked at these bytes.
 
@@ -60,6 +72,8 @@ def trust_project(
     known = read_trusted_files(places)
     if settings is not None:
         known = replace(known, folders={**known.folders, str(settings.root): settings.digest})
+    if servers is not None:
+        known = replace(known, servers={**known.servers, str(servers.root): servers.digest})
     for file in prompts:
         root = str(file.root)
         of_root = {**known.prompts.get(root, {}), file.key: file.digest}
@@ -76,9 +90,11 @@ def distrust_project(places: Places, folder: Path) -> bool:
     known, root = read_trusted_files(places), str(find_project_root(folder))
     folders = {one: digest for one, digest in known.folders.items() if one != root}
     prompts = {one: files for one, files in known.prompts.items() if one != root}
-    if (len(folders), len(prompts)) == (len(known.folders), len(known.prompts)):
+    servers = {one: digest for one, digest in known.servers.items() if one != root}
+    kept = TrustedFiles(folders, prompts, servers)
+    if kept == known:
         return False
-    _write_trusted_files(places, TrustedFiles(folders, prompts))
+    _write_trusted_files(places, kept)
     return True
 
 
@@ -95,6 +111,7 @@ def read_trusted_files(places: Places) -> TrustedFiles:
         return TrustedFiles(
             _read_digests(known["folders"]),
             {str(root): _read_digests(files) for root, files in prompts.items()},
+            _read_digests(known.get("servers", {})),
         )
     except OSError as error:
         raise_machine_error(path, error)
@@ -116,6 +133,7 @@ def _compare(known: str | None, digest: str) -> TrustState:
 def _write_trusted_files(places: Places, known: TrustedFiles) -> None:
     """Replace the file in one step, readable by its owner only."""
     target = str(places.state / TRUST_FILE_NAME)
-    told = {"folders": known.folders, **({"prompts": known.prompts} if known.prompts else {})}
+    more = {"prompts": known.prompts, "servers": known.servers}
+    told = {"folders": known.folders, **{name: one for name, one in more.items() if one}}
     data = json.dumps(told, indent=2, sort_keys=True).encode()
     replace_file(PosixDisk(), target, data)

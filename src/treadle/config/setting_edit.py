@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
@@ -63,13 +63,41 @@ def set_value(text: str, path: KeyPath, value: Any) -> str:
     Raises:
         UsageError: it is a part of something larger, an inline table say, that a person wrote.
     """
+    wanted = _with_value(_parse(text), path, value)
+    return _edit(text, path, lambda plain: _change_rows(plain, path, _format_value(value)), wanted)
+
+
+def remove_table(text: str, path: KeyPath) -> str:
+    """The text of a valid file without a table that is in it, nor those within it.
+
+    Comments among its rows go with it. Raises as `set_value`.
+    """
+    wanted = deepcopy(_parse(text))
+    *above, last = path
+    tables = [wanted]
+    for key in above:
+        tables.append(tables[-1][key])
+    del tables[-1][last]
+    for outer, key in zip(reversed(tables[:-1]), reversed(above), strict=True):
+        if not outer[key]:  # nothing else stood in it
+            del outer[key]
+    return _edit(text, path, lambda plain: _remove_rows(plain, path), wanted)
+
+
+def _parse(text: str) -> dict[str, Any]:
+    import tomllib
+
+    return tomllib.loads(text.replace("\r\n", "\n").removeprefix("\ufeff"))
+
+
+def _edit(text: str, path: KeyPath, edit: Callable[[str], str], wanted: dict[str, Any]) -> str:
+    """The text as it is edited, if that says what is wanted and nothing else."""
     import tomllib
 
     is_crlf = "\r\n" in text
     plain = text.replace("\r\n", "\n")
-    wanted = _with_value(tomllib.loads(plain.removeprefix("\ufeff")), path, value)
     mark = "\ufeff" if plain.startswith("\ufeff") else ""
-    changed = _change_rows(plain.removeprefix(mark), path, _format_value(value))
+    changed = edit(plain.removeprefix(mark))
     try:
         is_right = tomllib.loads(changed) == wanted
     except ValueError:
@@ -80,6 +108,34 @@ def set_value(text: str, path: KeyPath, value: Any) -> str:
             hint="change the file by hand",
         )
     return mark + (changed.replace("\n", "\r\n") if is_crlf else changed)
+
+
+def _remove_rows(text: str, path: KeyPath) -> str:
+    rows = text.split("\n")
+    is_followed = False  # a comment at the end of a table is more likely one on the next
+    for one in [*split_statements(text)][::-1]:
+        if (_table_of(one) + _key_of(one))[: len(path)] != path:
+            is_followed = False
+        elif is_followed or not one.is_comment:
+            is_followed, start = True, one.start
+            while one.is_header and start and not rows[start - 1].strip():
+                start -= 1
+            del rows[start : one.end]
+    return "\n".join(rows)
+
+
+def _key_of(statement: Statement) -> KeyPath:
+    """The path of a value in its table; of a header or a comment none."""
+    if statement.is_header or statement.is_comment:
+        return ()
+    import tomllib
+
+    path: list[str] = []
+    table: Any = tomllib.loads("\n".join(statement.rows))
+    while isinstance(table, dict) and len(table) == 1:
+        ((key, table),) = table.items()
+        path.append(key)
+    return tuple(path)
 
 
 def _find_rule(path: KeyPath) -> SettingRule | None:

@@ -13,6 +13,16 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from treadle.config.mcp_servers import ServerSetting, ToolSetting, is_server_name
+from treadle.config.secret_values import (
+    SECRET_NAME,
+    are_headers,
+    are_parameters,
+    are_variables,
+    are_words,
+    hold_no_secret,
+    is_address,
+)
 from treadle.core.config import COMPACT_AT_TOKENS
 from treadle.core.llm import Reasoning
 from treadle.models.catalog import Api, is_base_url, suggest_name
@@ -94,6 +104,7 @@ class Settings(Struct, frozen=True):
     sync: SyncMode = "auto"
     models: Mapping[str, str] = MappingProxyType({})
     hooks: Mapping[str, Hook] = MappingProxyType({})
+    mcp: Mapping[str, ServerSetting] = MappingProxyType({})
     sandbox: SandboxLevel = "workspace-write"
     network: NetworkMode = "ask"
     read: ReadMode = "allow"
@@ -173,48 +184,6 @@ def _are_folders(value: tuple[str, ...]) -> bool:
     return all(_is_key_file(path) for path in value)
 
 
-_SECRET_NAME: Final = re.compile(r"(^|[_-])(key|token|secret|password)$", re.IGNORECASE)
-"""What people call a key when they write it where it must not stand."""
-
-_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_RESERVED_HEADERS: Final = frozenset(
-    (
-        *("accept-encoding", "authorization", "connection", "content-encoding", "content-length"),
-        *("content-type", "cookie", "host", "proxy-authorization", "te", "transfer-encoding"),
-    )
-)
-"""Those of keys, which have places of their own, and those that say how bytes are framed."""
-
-
-def _is_secret(name: str, text: str) -> bool:
-    """What commands would not get as a variable stands in no header: `Helicone-Auth`, `sk-...`.
-
-    A value from here is not among those that are looked for in texts.
-    """
-    # Here, because settings are read before the prompt is drawn, and few have headers.
-    from treadle.secrets.environment import is_credential
-
-    return bool(_SECRET_NAME.search(name)) or is_credential(name, text)
-
-
-def _are_headers(value: dict[str, str]) -> bool:
-    return all(
-        _HEADER.fullmatch(name)
-        and name.lower() not in _RESERVED_HEADERS
-        and not _is_secret(name, text)
-        and text.isascii()
-        and text.isprintable()
-        for name, text in value.items()
-    )
-
-
-def _are_parameters(value: dict[str, str]) -> bool:
-    return all(
-        name.isprintable() and not _is_secret(name, text) and text.isprintable()
-        for name, text in value.items()
-    )
-
-
 _BOOL: Final = SettingRule(bool, "true or false")
 _COUNT: Final = SettingRule(Count, f"a whole number of at least 1 and at most {COUNT_MAX}")
 _MODEL: Final = SettingRule(
@@ -283,13 +252,13 @@ PROVIDER_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "headers": SettingRule(
             dict[str, str],
             "a table of headers, names and texts, without those that hold a key or belong to HTTP",
-            _are_headers,
+            are_headers,
             may_show=False,
         ),
         "query": SettingRule(
             dict[str, str],
             "a table of parameters, names and texts, without one that holds a key",
-            _are_parameters,
+            are_parameters,
             may_show=False,
         ),
     }
@@ -332,6 +301,46 @@ HOOK_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
 """The keys of a `[hooks.NAME]`."""
 
 
+MCP_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
+    {
+        "command": SettingRule(Text, "the name or the path of a program", str.isprintable),
+        "args": SettingRule(
+            tuple[str, ...],
+            "a list of words; one that is a secret is named by its variable: ${NAME}",
+            are_words,
+            may_show=False,
+        ),
+        "env": SettingRule(
+            dict[str, str],
+            "a table of variables; one that is a secret names another: ${NAME}",
+            are_variables,
+            may_show=False,
+        ),
+        "url": SettingRule(
+            str,
+            "an address like https://HOST/mcp, with what is secret in it as ${NAME}",
+            is_address,
+            may_show=False,
+        ),
+        "headers": SettingRule(
+            dict[str, str],
+            "a table of headers; one that is a secret names a variable: ${NAME}",
+            hold_no_secret,
+            may_show=False,
+        ),
+        "enabled": _BOOL,
+        "network": _BOOL,
+        "write": _BOOL,
+        "tools": SettingRule(
+            dict[Text, ToolSetting],
+            'a table of tools, each with effect ("read", "idempotent" or "mutate") and risk '
+            '("low", "medium", "high" or "critical")',
+        ),
+    }
+)
+"""The keys of a `[mcp.NAME]`."""
+
+
 class SettingTable(Struct, frozen=True):
     """A table whose keys a person chooses: what a key looks like, and what stands under it."""
 
@@ -353,6 +362,11 @@ TABLES: Final[Mapping[str, SettingTable]] = MappingProxyType(
         "providers": SettingTable(is_name, _NAME_WORDS, PROVIDER_RULES),
         "model_traits": SettingTable(is_model, '"provider:model"', TRAIT_RULES),
         "hooks": SettingTable(is_name, _NAME_WORDS, HOOK_RULES),
+        "mcp": SettingTable(
+            is_server_name,
+            "a name of letters, digits, `-` and single `_`, 32 characters at most",
+            MCP_RULES,
+        ),
     }
 )
 
@@ -395,7 +409,7 @@ def _find_key_faults(
         here = (*path, key)
         if key not in rules:
             guess = suggest_name(key, [*rules, *extra])
-            if _SECRET_NAME.search(key):
+            if SECRET_NAME.search(key):
                 guess = "; a key never stands in a file of settings: name its key_env, key_file or "
                 guess += "key_command"
             yield here, f"unknown key {format_dotted_key(here)}{guess}"

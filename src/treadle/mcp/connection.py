@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -35,7 +35,7 @@ from treadle.mcp.http import ANSWER_SIZE_MAX, make_client
 from treadle.mcp.logins import LOGIN_S_MAX, Browser, NoLogin, make_auth, make_login
 from treadle.mcp.offered_tools import TOOL_COUNT_MAX, ListedTool
 from treadle.mcp.server import MCPServer
-from treadle.mcp.stdio import speak_with, start
+from treadle.mcp.stdio import HoldProgram, find_program, speak_with, start
 from treadle.process.service import Service
 from treadle.thread.safe_text import sanitize_text
 from treadle.version import __version__
@@ -70,12 +70,19 @@ class ServerConnection:
 
     Args:
         server: where it is.
+        hold: what holds it, if it is started; by default nothing.
         auth: who it is told that we are, over the network; by default nobody who has logged in.
     """
 
-    def __init__(self, server: MCPServer, auth: httpx2.Auth | None = None) -> None:
+    def __init__(
+        self,
+        server: MCPServer,
+        hold: HoldProgram = nullcontext,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
         self._auth = NoLogin(server) if auth is None else auth
         self._server = server
+        self._hold = hold
         self._over = asyncio.Event()
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._service: Service | None = None
@@ -237,7 +244,8 @@ class ServerConnection:
             return streamable_http_client(
                 server.url, http_client=client, max_sse_event_size=ANSWER_SIZE_MAX
             )
-        self._service = start(server)
+        held = self._hold(find_program(server))
+        self._service = start(stack.enter_context(held))
         stack.push_async_callback(self._service.close)
         return speak_with(self._service, self._hear_end)
 
@@ -295,7 +303,7 @@ async def log_in(server: MCPServer, folder: Path, show: Callable[[str], None]) -
     try:
         kept, provider = await make_login(server, folder, browser)
         patient = replace(server, start_s_max=LOGIN_S_MAX + server.start_s_max)
-        connection = ServerConnection(patient, provider)
+        connection = ServerConnection(patient, auth=provider)
         try:
             await connection.open()
         finally:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from contextlib import AbstractContextManager, asynccontextmanager
+from typing import Any, Final, TypeAlias
 
 import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
+from msgspec import Struct
 
 from treadle import helper_programs
 from treadle.mcp.failures import ConnectionFailed
@@ -23,18 +24,45 @@ _INHERITED: Final = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "S
                      "TZ", "USER")  # fmt: skip
 
 
-def start(server: MCPServer) -> Service:
-    """Start the program of a server, as no command of an agent can have put it there.
+class ServerProgram(Struct, frozen=True):
+    """A server as it is started: the program by its whole path, and all that it gets.
+
+    `given` are those variables of its environment that its settings name.
+    """
+
+    argv: tuple[str, ...]
+    folder: str
+    environment: Mapping[str, str]
+    given: Mapping[str, str]
+    pass_fds: tuple[int, ...] = ()
+
+
+HoldProgram: TypeAlias = Callable[[ServerProgram], AbstractContextManager[ServerProgram]]
+"""Makes ready what holds a program, and puts things right when it is over."""
+
+
+def find_program(server: MCPServer) -> ServerProgram:
+    """The program of a server, as no command of an agent can have put it there.
 
     Raises:
-        ConnectionFailed: there is no such program, or no such folder.
+        ConnectionFailed: there is no such program.
     """
     environment = _make_environment(server, helper_programs.environment())
     program = helper_programs.find_program(server.command, environment)
     if program is None:
         raise ConnectionFailed(helper_programs.why_missing(server.command, environment))
+    argv = (program, *server.args)
+    return ServerProgram(argv, server.folder or os.curdir, environment, server.env)
+
+
+def start(program: ServerProgram) -> Service:
+    """Start a program.
+
+    Raises:
+        ConnectionFailed: there is no such folder, or the system refuses.
+    """
     try:
-        return Service((program, *server.args), server.folder or os.curdir, environment)
+        return Service(program.argv, program.folder, program.environment, program.pass_fds)
     except OSError as error:
         raise ConnectionFailed(f"it cannot be started: {error}") from error
 

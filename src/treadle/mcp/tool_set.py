@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -40,6 +41,7 @@ from treadle.tools.tool_return import ToolReturn, make_success
 
 if TYPE_CHECKING:
     from treadle.mcp.connection import ServerConnection
+    from treadle.mcp.stdio import HoldProgram
 
 MESSAGE_LENGTH_MAX: Final = 32_000
 """Characters of an answer that says that a call failed."""
@@ -58,11 +60,15 @@ class ServerTools:
 
     Args:
         server: where it is, and what is known of its tools.
+        hold: what holds it, if it is started; by default nothing.
         logins: the folder of logins at servers; `None` where nobody has logged in.
     """
 
-    def __init__(self, server: MCPServer, *, logins: Path | None = None) -> None:
+    def __init__(
+        self, server: MCPServer, hold: HoldProgram = nullcontext, *, logins: Path | None = None
+    ) -> None:
         self.server: Final = server
+        self._hold = hold
         self._logins = logins
         self.offered = ServerOffer()
         self.problem = ""
@@ -70,6 +76,11 @@ class ServerTools:
         self._connection: ServerConnection | None = None
         self._opening: asyncio.Task[None] | None = None
         self._was_listed = False
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it can be called at once."""
+        return self._connection is not None and not self._connection.is_over
 
     @property
     def is_due(self) -> bool:
@@ -134,7 +145,7 @@ class ServerTools:
             await self._connection.close()
             self._connection = None
         auth = module.make_auth(self.server, self._logins)
-        connection = module.ServerConnection(self.server, auth)
+        connection = module.ServerConnection(self.server, self._hold, auth)
         try:
             await connection.open()
             await self._list(connection)

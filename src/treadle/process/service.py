@@ -37,6 +37,7 @@ class Service:
         argv: the program, by its name or its path, and its arguments.
         folder: where it runs.
         environment: all of its environment.
+        pass_fds: descriptors that it gets besides, under the same numbers.
 
     Raises:
         OSError: nothing could be started. A program that is not there is started, and ends at
@@ -44,7 +45,11 @@ class Service:
     """
 
     def __init__(
-        self, argv: Sequence[str], folder: str | Path, environment: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        folder: str | Path,
+        environment: Mapping[str, str],
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -61,7 +66,7 @@ class Service:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
-                pass_fds=(far_leash,),
+                pass_fds=(far_leash, *pass_fds),
             )
         except BaseException:
             os.close(self._leash)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -184,6 +185,7 @@ class Sandbox:
         wants_network: bool,
         settings: tuple[Setting, ...] = (),
         scratch: tuple[str, ...] = (),
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> Iterator[Launch]:
         """Make ready to run a program, and put things right afterwards. May take milliseconds.
 
@@ -193,6 +195,7 @@ class Sandbox:
             wants_network: as in `standing`.
             settings: those of git that a person lets it write.
             scratch: folders that it may change besides, without links in their names.
+            variables: what it gets besides, whether or not that is secret.
 
         Raises:
             ToolFailure: something stands in the workspace that could not be protected.
@@ -221,7 +224,7 @@ class Sandbox:
             mounted = MountedFiles(protected.shut if self._backend.name == "bubblewrap" else ())
             try:
                 with self._lay(mounts, protected, made, undone) as (mounts, env, data):
-                    env |= named
+                    env |= {**named, **variables}
                     has_network = self.has_network(wants_network)
                     order = Order(argv, env, cwd, self.policy.limits, has_network, self.only_reads)
                     prepared = Prepared(self._backend, mounts, order, data)
@@ -326,11 +329,8 @@ class Sandbox:
         """All of them that no run changes."""
         seen = [self.workspace, *self._shown, *self.policy.skills, *filter(None, [self._cache])]
         seen += folders.toolchains_of(self._environ, self._homes)
-        seen += (
-            folders.existing(folders.NEEDED_OF_RUN)
-            if self.policy.network is not Network.OFF
-            else ()
-        )
+        if self.policy.network is not Network.OFF:
+            seen += folders.existing(folders.NEEDED_OF_RUN)
         scratch = {*folders.existing(folders.SCRATCH), *self._homes}
         empty = {*folders.existing(folders.EMPTY), *folders.homes_of_others()} - scratch
         private = {*scratch, *empty}

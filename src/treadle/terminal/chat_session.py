@@ -238,7 +238,7 @@ class ChatSession:
         finally:
             if background is not None:
                 await background.close()
-            await setup.models.aclose()
+            await _close_setup(setup)
         if session is not None:
             await asyncio.to_thread(_update_index, setup, session.thread_id)
 
@@ -332,6 +332,12 @@ def _mode_of(setup: Setup) -> str:
     from treadle.app.sessions.reconfiguration import find_mode
 
     return find_mode(setup)
+
+
+async def _close_setup(setup: Setup) -> None:
+    from treadle.app.sessions.setup import close_setup
+
+    await close_setup(setup)
 
 
 def _refuse_task(setup: Setup) -> None:

@@ -16,7 +16,7 @@ from treadle.app.sessions.open_threads import (
     refuse_foreign_tools,
 )
 from treadle.app.sessions.reconfiguration import find_mode, rebuild_parts
-from treadle.app.sessions.setup import RunChoice, Setup
+from treadle.app.sessions.setup import RunChoice, Setup, close_setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.upkeep.trash import trash_threads
 from treadle.config.settings import ApprovalMode
@@ -138,7 +138,7 @@ class HeldThread:
 
     async def _prepare_now(self, thread: str | None) -> Setup:
         if self.setup is not None:
-            await self.setup.models.aclose()
+            await close_setup(self.setup)
         setup, self.model, self.mode = await asyncio.to_thread(self._make_setup, thread)
         self.setup, self.thread_id = setup, setup.thread_id or ""
         setup.hooks.tell = self._host.notify
@@ -180,7 +180,7 @@ class HeldThread:
         finally:
             if background is not None:
                 await background.close()
-            await setup.models.aclose()
+            await close_setup(setup)
         if is_unused:
             with suppress(TreadleError):
                 await asyncio.to_thread(trash_threads, self.store, [self.thread_id])

@@ -226,7 +226,7 @@ def refuse_foreign_tools(setup: Setup) -> None:
         needed = {tool.name for tool in machine.config.tools}
     else:
         needed = {question.call.tool_name for question in machine.questions}
-    if foreign := sorted(needed - ours):
+    if foreign := sorted(one for one in needed - ours if not setup.servers.owns(one)):
         thread = setup.thread.header.thread
         raise UsageError(
             f"thread {thread} works with tools of the program that began it: {', '.join(foreign)}",

@@ -11,7 +11,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.app.files.hidden_paths import make_hidden_check, treadle_folders
+from treadle.app.files.hidden_paths import make_hidden_check
+from treadle.app.sandbox_policy import make_policy
 from treadle.app.sessions.approval_modes import Approval, find_recorded_approval, make_approval
 from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.app.sessions.hooks import Hooks
@@ -28,6 +29,7 @@ from treadle.app.sessions.situation import SituationObserver
 from treadle.app.sessions.sub_agents import TASK_TYPE, SubAgentParts, make_sub_agents
 from treadle.app.sessions.system_prompt import make_system_prompt
 from treadle.app.sessions.tool_hooks import add_hooks, run_between_hooks
+from treadle.app.tool_servers.session_servers import SessionServers
 from treadle.config.loader import DEFAULT_ORIGIN, LoadedSettings
 from treadle.config.settings import ApprovalMode, NetworkMode, SandboxLevel, Settings
 from treadle.core.config import AgentConfig, choose_model
@@ -45,7 +47,7 @@ from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.subagents import SubAgent
 from treadle.runtime.titles import Titler
 from treadle.sandbox.box import Sandbox
-from treadle.sandbox.policy import Level, Network, Policy
+from treadle.sandbox.policy import Level, Network
 from treadle.sandbox.thread_scratch import scratch_of
 from treadle.secrets.redaction import Redactor
 from treadle.store.live_answer import LiveAnswerWriter
@@ -164,6 +166,7 @@ class Setup(Struct, frozen=True):
     notices: list[str]
     hooks: Hooks
     host: Host
+    servers: SessionServers
 
     @property
     def thread_id(self) -> str | None:
@@ -193,8 +196,9 @@ class Setup(Struct, frozen=True):
         if config.web_search and self.models.lacks_web_search(config.model_name):
             self.notices.append(NO_SEARCH_NOTICE.format(model=config.model_name))
         commits = self.auto_commit and (self.choice.may_change or not approval.only_reads)
-        composer = self._make_composer(config) if commits else None
-        redactor = Redactor({**self.models.keys, **collect_user_secrets(Path(folder))})
+        composer = _make_composer(self.loaded.settings, self.models, config) if commits else None
+        secrets = {**self.models.keys, **self.servers.secrets}
+        redactor = Redactor({**secrets, **collect_user_secrets(Path(folder))})
         self.models.redact = self.hooks.redact = redactor.redact
         hides = make_hidden_check(folder, self.store.places)
         workspace = GitWorkspace(
@@ -278,7 +282,8 @@ class Setup(Struct, frozen=True):
             others_files=others_files,
             unavailable=chosen.unavailable,
         )
-        return self.host.wrap_tools(made)
+        joined = made if FILE_WRITERS & set(left_out) else self.servers.join(made)
+        return self.host.wrap_tools(joined)
 
     def _may_ask(self) -> bool:
         """Whether anybody can be asked; if not, such calls are refused, and the run goes on.
@@ -375,17 +380,6 @@ class Setup(Struct, frozen=True):
             chosen = self.choice.mode_if_unset
         return make_approval(chosen or self.loaded.settings.approval_mode)
 
-    def _make_composer(self, config: AgentConfig) -> Composer:
-        """Who writes commit messages: a model of its own, or the thread's.
-
-        A model that is played answers for itself: a replay asks nobody else.
-        """
-        wanted = self.loaded.settings.models.get("commit_message")
-        name = config.model_name
-        if wanted and not is_played(name):
-            name = self.models.resolve_name(wanted)
-        return Composer(self.models.open(name), name)
-
     def workspace(self) -> str:
         """The folder the agent works in. Raises `UsageError` if it is gone."""
         recorded = None if self.thread is None else self.thread.workspace
@@ -434,17 +428,12 @@ def _make_sub_agents(
     return tuple(one for one in made if one.name in offered)
 
 
-def make_policy(settings: Settings, places: Places) -> Policy:
-    """What a person's settings let commands do."""
-    return Policy(
-        Level(settings.sandbox),
-        Network(settings.network),
-        writable=settings.sandbox_writable,
-        readable=settings.sandbox_readable,
-        hidden=treadle_folders(places),
-        caches=places.caches,
-        asks_to_read=settings.read == "ask",
-    )
+async def close_setup(setup: Setup) -> None:
+    """End what was opened and started for a thread: who answers, and servers of tools."""
+    try:
+        await setup.servers.aclose()
+    finally:
+        await setup.models.aclose()
 
 
 def make_others_check(workspace: GitWorkspace) -> Callable[[], Sequence[UncommittedFile]]:
@@ -453,6 +442,18 @@ def make_others_check(workspace: GitWorkspace) -> Callable[[], Sequence[Uncommit
         UncommittedFile(one.name, one.is_untracked, one.is_staged)
         for one in workspace.list_others_changes()
     ]
+
+
+def _make_composer(settings: Settings, models: Models, config: AgentConfig) -> Composer:
+    """Who writes commit messages: a model of its own, or the thread's.
+
+    A model that is played answers for itself: a replay asks nobody else.
+    """
+    wanted = settings.models.get("commit_message")
+    name = config.model_name
+    if wanted and not is_played(name):
+        name = models.resolve_name(wanted)
+    return Composer(models.open(name), name)
 
 
 def _make_titler(settings: Settings, models: Models, model_name: str) -> Titler | None:

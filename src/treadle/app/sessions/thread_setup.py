@@ -14,6 +14,7 @@ from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models
 from treadle.app.sessions.setup import RunChoice, Setup
+from treadle.app.tool_servers.session_servers import make_session_servers
 from treadle.config.loader import load_settings
 from treadle.errors import DiskError, UsageError
 from treadle.store.local_store import LocalStore
@@ -89,7 +90,9 @@ def make_setup(
         notices=[*loaded.notices, *warnings, *notices],
         hooks=Hooks(loaded.settings.hooks, works_in),
         host=host,
+        servers=make_session_servers(loaded, os.environ, store.places, works_in, choice.sandbox),
     )
+    setup.notices.extend(setup.servers.notices)
     setup.hooks.tell = setup.notices.append
     if fold is not None and not target.is_for_fork:
         setup.notices.extend(_describe_broken_commits(works_in, fold))

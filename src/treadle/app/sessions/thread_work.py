@@ -14,7 +14,7 @@ from treadle.app.json_text import escape_json
 from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sessions.background_sync import BackgroundSync
 from treadle.app.sessions.open_threads import OpenThread
-from treadle.app.sessions.setup import Setup
+from treadle.app.sessions.setup import Setup, close_setup
 from treadle.core.approval import Question
 from treadle.core.conversation import Conversation
 from treadle.core.llm import Usage
@@ -51,7 +51,7 @@ async def work_on_thread(
     """Open a thread, work on it, close it. What it records is sent meanwhile, if it is to be sent.
 
     Args:
-        setup: whose models are closed at the end.
+        setup: whose models and servers of tools are closed at the end.
         open_thread: opens it; what the thread puts out must go somewhere already.
         work: what is done.
         on_open: called between the two.
@@ -63,7 +63,7 @@ async def work_on_thread(
     background = BackgroundSync(setup, notify)
     async with AsyncExitStack() as closing:
         closing.push_async_callback(background.close)  # when the last record is written
-        closing.push_async_callback(setup.models.aclose)
+        closing.push_async_callback(close_setup, setup)
         opened = open_thread()
         closing.push_async_callback(opened.close)
         background.begin(opened)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from treadle import helper_programs
+from treadle.app.sandbox_policy import make_policy
 from treadle.app.sessions.provider_reachability import check_providers
 from treadle.app.sessions.providers import PLAYED_KINDS, Models
-from treadle.app.sessions.setup import make_policy
 from treadle.app.upkeep import checks, risk_checks
 from treadle.app.upkeep.store_checks import check_store
 from treadle.config.loader import load_settings

@@ -12,6 +12,7 @@ from treadle.terminal.commands.information import information_commands
 from treadle.terminal.commands.results import result_commands
 from treadle.terminal.commands.skills import skill_commands
 from treadle.terminal.commands.threads import thread_commands
+from treadle.terminal.commands.tool_servers import tool_server_commands
 from treadle.terminal.commands.undo import undo_commands
 from treadle.terminal.ports import SlashCommand
 
@@ -32,6 +33,7 @@ def all_commands(chat: Chat) -> tuple[SlashCommand, ...]:
         *undo_commands(chat),
         *agent_setting_commands(chat),
         *skill_commands(chat),
+        *tool_server_commands(chat),
         *background_commands(chat),
         *result_commands(chat),
     )

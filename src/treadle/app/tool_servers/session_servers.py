@@ -1,0 +1,125 @@
+"""The servers of tools of one session: started when a request needs them, ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from treadle.app.tool_servers.configured import ToolServer, list_secrets, list_tool_servers
+from treadle.config.loader import LoadedSettings
+from treadle.config.settings import SandboxLevel
+from treadle.runtime.ports import Tools
+from treadle.store.paths import Places
+from treadle.tools.registry import Registry
+
+if TYPE_CHECKING:
+    from treadle.core.tools import ToolDefinition
+    from treadle.mcp.tool_set import ServerTools
+
+NOT_INSTALLED: Final = (
+    "servers of tools are not used: the package mcp is not installed; in a clone of Treadle, "
+    'pip install ".[mcp]"'
+)
+
+
+class ServerReport(Struct, frozen=True):
+    """How a server stands, in `words`, and its tools as far as they are known."""
+
+    server: ToolServer
+    words: str
+    tools: tuple[ToolDefinition, ...] = ()
+
+
+class SessionServers:
+    """The servers that a session may use; who shares a setup shares them.
+
+    `secrets` are the values that are kept out of all texts, `notices` lines for the person.
+
+    Args:
+        listed: all that the settings name.
+        started: those that are used, by name.
+        notices: what the person should know of the others.
+    """
+
+    def __init__(
+        self,
+        listed: tuple[ToolServer, ...] = (),
+        started: Mapping[str, ServerTools] = MappingProxyType({}),
+        notices: Sequence[str] = (),
+    ) -> None:
+        self.listed: Final = listed
+        self.secrets: Final = list_secrets(listed)
+        self.notices: Final = tuple(notices)
+        self._started: Final = started
+
+    def join(self, own: Registry) -> Tools:
+        """The tools of a session, and behind them those of the servers."""
+        if not self._started:
+            return own
+        from treadle.mcp.tool_set import McpTools
+
+        return McpTools(own, [*self._started.values()])
+
+    def owns(self, tool: str) -> bool:
+        """Whether a tool of this name is one of a server's, as far as its name says."""
+        return any(tool.startswith(one.server.prefix) for one in self._started.values())
+
+    def report(self) -> tuple[ServerReport, ...]:
+        """How each server stands now; nothing is started for it."""
+        return tuple(self._report(one) for one in self.listed)
+
+    def _report(self, one: ToolServer) -> ServerReport:
+        started = self._started.get(one.name)
+        if started is None:
+            return ServerReport(one, "off" if one.state == "off" else one.problem or "not used")
+        tools = tuple(started.offered.definitions)
+        if started.problem:
+            return ServerReport(one, started.problem, tools)
+        if not started.is_connected:
+            return ServerReport(one, "starts with the next prompt", tools)
+        return ServerReport(one, f"{len(tools)} tool{'s' * (len(tools) != 1)}", tools)
+
+    async def aclose(self) -> None:
+        """End what was started; it is started again when it is needed again."""
+        await asyncio.gather(*(one.close() for one in self._started.values()))
+
+
+def make_session_servers(
+    loaded: LoadedSettings,
+    environ: Mapping[str, str],
+    places: Places,
+    folder: str,
+    sandbox: SandboxLevel | None = None,
+) -> SessionServers:
+    """The servers of a folder's settings; nothing is started yet.
+
+    Args:
+        loaded: the settings that hold there.
+        environ: the environment of the process, of whose variables servers get those named.
+        places: the folders of the user.
+        folder: where the agent works.
+        sandbox: what was chosen for this run; by default what is set.
+    """
+    if not loaded.settings.mcp:
+        return SessionServers()
+    listed = list_tool_servers(loaded, environ)
+    used = [one for one in listed if one.state == "used"]
+    notices = [
+        f"the server of tools {one.name} is not used: {one.problem}"
+        for one in listed
+        if one.state == "refused"
+    ]
+    if used and find_spec("mcp") is None:
+        return SessionServers(listed, notices=[*notices, NOT_INSTALLED])
+    from treadle.app.tool_servers.confined_start import make_server_tools
+
+    level = sandbox or loaded.settings.sandbox
+    started = {
+        one.name: make_server_tools(one, loaded.settings, places, folder, level) for one in used
+    }
+    return SessionServers(listed, started, notices)

@@ -1,0 +1,53 @@
+"""`/mcp` in the chat: the servers of tools, how each stands, and what it offers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from cli.conftest import Run
+from terminal.talks import Start
+from terminal.test_chat_commands import is_at_rest
+
+PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain_server.py"
+
+
+def test_servers_are_shown_with_their_state_before_and_after_they_are_needed(
+    start: Start, treadle: Run, repository: Path
+) -> None:
+    (repository / "left").mkdir()
+    for name, how in (("plain", ""), ("broken", "no list")):
+        command = (sys.executable, str(PLAIN), how, "left")
+        assert treadle("mcp", "add", name, "--write", "--", *command).returncode == 0
+    assert treadle("mcp", "add", "gone", "-e", "GONE_TOKEN", "--", "x").returncode == 0
+    talk = start("--approval-mode", "auto", "--no-commit", columns=160, rows=50)
+    talk.wait_for("gone is not used: the variable GONE_TOKEN is not set")
+    talk.say("/mcp", "starts with the next prompt")
+    assert "the variable GONE_TOKEN is not set" in talk.text
+    talk.say("/mcp plain", "its tools are not known yet")
+    talk.say("/mcp plane", "no server is called plane; there are: broken, gone, plain")
+    talk.say("hello", "Hello there.")
+    talk.wait_for(is_at_rest)
+    assert "the MCP server broken is not there" in talk.text
+    talk.say("/mcp", "3 tools")
+    talk.say("/mcp plain", "plain__echo")
+    assert "mutate, high risk" in talk.text
+    talk.say("/mode ask", "approval mode ask: asks")
+    talk.say("second", "The second answer.")
+    talk.wait_for(is_at_rest)
+    assert talk.leave() == 0
+    # It was started once, and the tools stand in each request as they stood in the first one.
+    [thread] = json.loads(treadle("list", "--json").stdout)
+    lines = treadle("export", thread["id"], "--format", "jsonl").stdout.splitlines()
+    events = [json.loads(line)["event"] for line in lines if '"event"' in line]
+    offered = [one for one in events if one["type"] == "configured"]
+    names = [[tool["name"] for tool in one["config"]["tools"]] for one in offered]
+    counts = [len([name for name in one if name.startswith("plain__")]) for one in names]
+    assert (counts[0], {*counts[1:]}) == (0, {3})
+
+
+def test_where_the_settings_name_none_it_is_told_how_one_is_added(start: Start) -> None:
+    talk = start()
+    talk.say("/mcp", "`treadle mcp add` adds one")
+    assert talk.leave() == 0
