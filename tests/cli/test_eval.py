@@ -364,8 +364,30 @@ def test_told_to_end_it_leaves_no_worktree_and_can_be_resumed(
         assert look(repository, environment) == before, number
     script(FIXES)
     listed = json.loads(treadle("eval", "list", "--output-format", "json").stdout)
+    for one in json.loads(treadle("list", "--tag", f"eval:{listed[0]['id']}", "--json").stdout):
+        (tmp_path / "home" / "data" / "threads" / f"{one['id']}.jsonl").unlink()
+        (tmp_path / "home" / "data" / "threads" / f"{one['id']}.json").unlink(missing_ok=True)
     code, found = evaluate(treadle, "--resume", listed[0]["id"])
     assert (code, found["passed"]) == (0, 1)
+
+
+def test_what_is_wrong_with_one_thread_stops_no_other(
+    treadle: Run, thread: str, script: Script, repository: Path
+) -> None:
+    other = treadle("-p", "fix it", "-m", script(FIXES), "--approval-mode", "auto", "--no-commit")
+    assert other.returncode == 0
+    listed = json.loads(treadle("list", "--json").stdout)
+    gone = next(one["id"] for one in listed if one["id"] != thread)
+    code, found = evaluate(treadle, gone, thread, "--max-tokens", "1")
+    assert (code, found["left"]) == (3, 3)
+    assert treadle("trash", gone).returncode == 0
+    code, found = evaluate(treadle, "--resume", found["id"], "--max-tokens", "1000000")
+    assert (code, found["passed"], found["not_run"]) == (1, 2, 1)
+    assert "trash" in found["results"][0]["reason"]
+    keyless = treadle("eval", thread, "-m", "anthropic:claude-sonnet-5", ANTHROPIC_API_KEY="")
+    assert keyless.returncode == 5, keyless.stderr
+    (listed_first, *_) = json.loads(treadle("eval", "list", "--output-format", "json").stdout)
+    assert (listed_first["left"], listed_first["results"]) == (2, [])
 
 
 def test_forks_of_a_private_thread_are_private(

@@ -87,7 +87,7 @@ def command(ctx: click.Context, /, names: tuple[str, ...], **given: Any) -> None
     \b
     treadle eval --tag good -m sonnet --check "make test"
     treadle eval 7c1e93f0:2 --instructions shorter.md --judge opus --rubric "small change, tested"
-    treadle eval --resume 5f21c0aa --max-cost 5
+    treadle eval --resume 6023c8bd --max-cost 5
     treadle eval list
 
     Each turn is a case. It begins with the files as they were before it, in a git worktree of its

@@ -60,15 +60,25 @@ from treadle.config.loader import load_settings
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.core.tool_families import ToolKind, names_of
-from treadle.errors import FileStateError, UsageError
+from treadle.errors import (
+    DamagedJournalError,
+    FileStateError,
+    ReadOnlyThreadError,
+    UsageError,
+)
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
+from treadle.thread.codec import UnknownEntryError
 
 _SCORED: Final = frozenset({TurnOutcome.DONE, TurnOutcome.LIMIT})
 """How a turn may end that is then scored; all others have no end that could be good."""
 _STOPPED: Final = frozenset({TurnOutcome.LIMIT, TurnOutcome.CANCELLED, TurnOutcome.INTERRUPTED})
 """How a turn ends that the limit of the evaluation has stopped; they may have other causes."""
+
+
+_UNREADABLE: Final = (UsageError, DamagedJournalError, ReadOnlyThreadError, UnknownEntryError)
+"""What is wrong with one thread, and no reason to stop all others."""
 
 
 def _ignore_result(_: CaseResult) -> None:
@@ -140,7 +150,7 @@ async def resume_evaluation(
         found = read_evaluation(store, evaluation)
         file.add(Started(store.now(), limits or found.limits, folder or found.request.folder))
         for case, thread in _find_cut_cases(store, evaluation):
-            file.add(CaseCut(case, store.load(thread).fold.usage))
+            file.add(CaseCut(case, _read_usage(store, thread)))
         await remove_left_files(list_left_places(store, evaluation))
         found = read_evaluation(store, evaluation)
         runner = _Runner(store, found, file, host, notify)
@@ -227,6 +237,14 @@ def _find_cut_cases(store: LocalStore, evaluation: str) -> list[tuple[str, str]]
     return list(open_cases.items())
 
 
+def _read_usage(store: LocalStore, thread: str) -> Usage:
+    """What a case that was cut had used; somebody may have removed its thread since."""
+    try:
+        return store.load(thread).fold.usage
+    except _UNREADABLE:
+        return Usage()
+
+
 def _find_limit(limits: EvaluationLimits, spent: Usage) -> str:
     """What is used up, in words; empty if nothing is."""
     return _make_budget(limits).find_exceeded_limit(spent)[1]
@@ -271,6 +289,8 @@ class _Runner:
         """Run them, some side by side. Stopped, what is under way is lost, and no result is."""
         models = Models(load_settings(".", os.environ), cache=self._store.places.cache)
         try:
+            if self._request.model:  # without a key nothing is begun
+                models.open(self._request.model)
             if self._request.judge:
                 name = self._request.judge
                 self._judge = Judge(models.open(name), name, self._request.rubric, self._redact)
@@ -300,7 +320,7 @@ class _Runner:
                 turn, self._request.folder, place, self._store.places
             ) as files:
                 return await self._run_turn(case, turn, files)
-        except UsageError as error:
+        except _UNREADABLE as error:
             hint = f"; {error.hint}" if isinstance(error, NotRunError) and error.hint else ""
             reason = self._redact(error.message + hint)
             return CaseResult(case, CaseVerdict.NOT_RUN, reason)
