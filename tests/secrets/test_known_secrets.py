@@ -29,7 +29,7 @@ CREDENTIAL_NAMES: Final = [
     *("SLACK_WEBHOOK_URL", "NPM_AUTH", "client-key-data", "aws.secretKey", "BEARER", "secret"),
     *("DBPASS", "ROOTPW", "LDAP_BINDPW", "BINDPWD", "APIKEYS", "DBCREDENTIALS", "LDAP_CREDS"),
     *("SESSIONCOOKIE", "npmAuthIdent", "npmAuthToken", "BUNDLE_GEMS__EXAMPLE__COM"),
-    "BUNDLE_GEM__FURY__IO",
+    *("BUNDLE_GEM__FURY__IO", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"),
 ]
 
 

@@ -110,3 +110,29 @@ def list_faults(spans: Sequence[Span]) -> list[str]:
         elif parent.parent_span_id:
             faults.append(f"{span.name} is not below a turn")
     return faults
+
+
+def list_metric_faults(metrics: Sequence[Metric]) -> list[str]:
+    """What is wrong with the metrics of one thread."""
+    faults = []
+    for metric in metrics:
+        if metric.histogram.aggregation_temporality != 2:
+            faults.append(f"{metric.name} is not cumulative")
+        series = set()
+        for point in metric.histogram.data_points:
+            found = read_attributes(point.attributes)
+            series.add(str(sorted(found.items())))
+            bounds = list(point.explicit_bounds)
+            if len(point.bucket_counts) != len(bounds) + 1 or bounds != sorted(set(bounds)):
+                faults.append(f"{metric.name} has buckets that are none")
+            if sum(point.bucket_counts) != point.count or not point.count:
+                faults.append(f"{metric.name} counts {point.count} in {point.bucket_counts}")
+            if not point.min * point.count <= point.sum + 1e-6 <= point.max * point.count + 2e-6:
+                faults.append(f"{metric.name} sums to {point.sum}")
+            if not 0 < point.start_time_unix_nano <= point.time_unix_nano:
+                faults.append(f"{metric.name} ends before it begins")
+            if "gen_ai.conversation.id" in found:
+                faults.append(f"{metric.name} has a series for each thread")
+        if len(series) != len(metric.histogram.data_points):
+            faults.append(f"{metric.name} has two points of one series")
+    return faults

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -322,6 +323,29 @@ def test_a_collector_that_is_not_there_or_says_nothing(
             export_trace(store, ID, url)
     with pytest.raises(RemoteUnavailableError, match="cannot be reached"):
         export_trace(store, ID, url)
+
+
+def test_a_collector_that_drips_is_not_waited_for(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, ID, BEGUN)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n")
+            while not over.wait(0.02):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dripping = threading.Thread(target=drip, args=(listening,))
+        dripping.start()
+        with pytest.raises(RemoteUnavailableError, match="does not answer in time"):
+            export_trace(store, ID, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        over.set()
+        dripping.join()
 
 
 def test_what_cannot_be_used_is_refused_and_not_shown(

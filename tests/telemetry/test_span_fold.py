@@ -9,7 +9,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.judge import list_faults, parse_metrics, parse_spans
+from telemetry.judge import list_faults, list_metric_faults, parse_metrics, parse_spans
 from thread.journals import OTHER_ID, random_batches, records_of, write
 from thread.test_task_threads import random_journal
 from treadle.core.events import LlmEvent
@@ -17,7 +17,7 @@ from treadle.telemetry.content import ContentFormatter
 from treadle.telemetry.metrics import MeasuredSpans
 from treadle.telemetry.otlp_json import encode_metrics, encode_spans
 from treadle.telemetry.span_fold import SpanFold, fold_spans
-from treadle.telemetry.spans import FinishedSpan
+from treadle.telemetry.spans import FinishedSpan, SpanContext
 from treadle.thread.codec import decode_entry, get_usage
 from treadle.thread.facts import Base, Merged, ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -53,7 +53,7 @@ def test_random_threads_are_well_formed_spans_the_same_each_time(
     records = records_of(write(make(random, count))[0])
     body, metrics = export(records, with_content=with_content)
     assert list_faults(parse_spans(body)) == []
-    parse_metrics(metrics)
+    assert list_metric_faults(parse_metrics(metrics)) == []
     assert export(records, with_content=with_content) == (body, metrics)
 
 
@@ -126,3 +126,21 @@ def test_what_was_said_is_there_only_for_who_asks_for_it() -> None:
         assert not [
             one for one in fold(records) if one.error is not None and "no such" in one.error.message
         ]
+
+
+def test_a_value_counts_in_the_bucket_that_ends_with_it() -> None:
+    def span(seconds: float, tokens: int) -> FinishedSpan:
+        named = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": tokens}
+        end_ns = 1_000 + round(seconds * 1e9)
+        return FinishedSpan(
+            "chat", SpanContext("1" * 32, "2" * 16), "", "client", 1_000, end_ns, named
+        )
+
+    measured = MeasuredSpans()
+    measured.add([span(0.01, 4), span(0.011, 5), span(500.0, 4**13 + 1), span(0.0, 0)])
+    found = {one.name: one for one in parse_metrics(encode_metrics(measured, RESOURCE, "T-1"))}
+    (tokens,) = found["gen_ai.client.token.usage"].histogram.data_points
+    (times,) = found["gen_ai.client.operation.duration"].histogram.data_points
+    assert list(tokens.bucket_counts) == [1, 1, 1, *[0] * 11, 1]
+    assert list(times.bucket_counts) == [2, 1, *[0] * 12, 1]
+    assert list_metric_faults([*found.values()]) == []
