@@ -25,7 +25,7 @@ def test_every_command_stands_in_one_group() -> None:
     folder = Path(treadle_package.__file__).parent / "cli"
     files = {path.name.removesuffix("_command.py") for path in folder.glob("*_command.py")}
     parts = {"admin_audit", "admin_organizations", "admin_tokens", "admin_users", "config_set"}
-    parts |= {"mcp_serve", "mcp_servers", "mcp_settings"}
+    parts |= {"mcp_login", "mcp_serve", "mcp_servers", "mcp_settings"}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(files - parts)
 
 

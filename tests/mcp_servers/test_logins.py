@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
-from mcp.server.auth.provider import (
-    AccessToken,
-    AuthorizationCode,
-    AuthorizationParams,
-    RefreshToken,
-    construct_redirect_uri,
-)
-from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
-from mcp.server.mcpserver import MCPServer as JudgeServer
-from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
+from mcp_servers.accounts import Accounts, make_accounts, serve_accounts  # noqa: F401  fixtures
 from mcp_servers.desk import Desk
 from treadle import MCPServer, ToolCall
 from treadle.mcp.connection import log_in
@@ -32,113 +17,6 @@ from treadle.mcp.failures import ConnectionFailed
 from treadle.mcp.logins import LoginFile
 from treadle.mcp.tool_set import McpTools, ServerTools
 from treadle.tools.registry import Registry
-
-
-class Accounts:
-    """Who may use the server: everybody whose browser comes by; tokens hold `lifetime_s`."""
-
-    def __init__(self) -> None:
-        self.clients: dict[str, OAuthClientInformationFull] = {}
-        self.codes: dict[str, AuthorizationCode] = {}
-        self.valid: set[str] = set()
-        self.lifetime_s = 3600
-        self.renewals = 0
-        self.says_no = False
-
-    async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
-        return self.clients.get(client_id)
-
-    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
-        assert client_info.client_id is not None
-        self.clients[client_info.client_id] = client_info
-
-    async def authorize(
-        self, client: OAuthClientInformationFull, params: AuthorizationParams
-    ) -> str:
-        where = str(params.redirect_uri)
-        if self.says_no:
-            why = {"error": "access_denied", "error_description": "not you"}
-            return construct_redirect_uri(where, state=params.state, **why)
-        code = secrets.token_hex(20)
-        assert client.client_id is not None
-        self.codes[code] = AuthorizationCode(
-            code=code,
-            scopes=params.scopes or [],
-            expires_at=2**40,
-            client_id=client.client_id,
-            code_challenge=params.code_challenge,
-            redirect_uri=params.redirect_uri,
-            redirect_uri_provided_explicitly=params.redirect_uri_provided_explicitly,
-            resource=params.resource,
-        )
-        return construct_redirect_uri(where, code=code, state=params.state)
-
-    async def load_authorization_code(self, client: Any, code: str) -> AuthorizationCode | None:
-        return self.codes.get(code)
-
-    async def exchange_authorization_code(
-        self, client: Any, authorization_code: AuthorizationCode
-    ) -> OAuthToken:
-        del self.codes[authorization_code.code]
-        return self._make_tokens()
-
-    def _make_tokens(self) -> OAuthToken:
-        access, refresh = f"a-{secrets.token_hex(20)}", f"r-{secrets.token_hex(20)}"
-        self.valid |= {access, refresh}
-        return OAuthToken(access_token=access, refresh_token=refresh, expires_in=self.lifetime_s)
-
-    async def load_refresh_token(self, client: Any, refresh_token: str) -> RefreshToken | None:
-        if refresh_token not in self.valid:
-            return None
-        return RefreshToken(token=refresh_token, client_id=client.client_id, scopes=[])
-
-    async def exchange_refresh_token(
-        self, client: Any, refresh_token: RefreshToken, scopes: list[str]
-    ) -> OAuthToken:
-        self.valid.discard(refresh_token.token)
-        self.renewals += 1
-        return self._make_tokens()
-
-    async def load_access_token(self, token: str) -> AccessToken | None:
-        if token not in self.valid:
-            return None
-        return AccessToken(token=token, client_id="any", scopes=[])
-
-    async def revoke_token(self, token: Any) -> None:
-        self.valid.discard(token.token)
-
-
-@pytest.fixture
-def accounts() -> Accounts:
-    return Accounts()
-
-
-@pytest.fixture
-def address(accounts: Accounts) -> Iterator[str]:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        base = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        judge = JudgeServer(
-            "judge",
-            auth_server_provider=accounts,
-            auth=AuthSettings(
-                issuer_url=base,  # type: ignore[arg-type]
-                resource_server_url=f"{base}/mcp",  # type: ignore[arg-type]
-                validate_token_resource=False,
-                client_registration_options=ClientRegistrationOptions(enabled=True),
-            ),
-        )
-        judge.add_tool(lambda: "mine", "mine")
-        config = uvicorn.Config(
-            judge.streamable_http_app(), log_level="warning", timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(config)
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        yield f"{base}/mcp"
-        server.should_exit = True
-        thread.join()
 
 
 class Person:

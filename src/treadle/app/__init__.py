@@ -146,6 +146,8 @@ if TYPE_CHECKING:
     from treadle.app.threads.version_selectors import select_version as select_version
     from treadle.app.tool_servers.changes import add_tool_server as add_tool_server
     from treadle.app.tool_servers.changes import remove_tool_server as remove_tool_server
+    from treadle.app.tool_servers.logins import forget_tool_server_login as forget_tool_server_login
+    from treadle.app.tool_servers.logins import log_in_at_tool_server as log_in_at_tool_server
     from treadle.app.tool_servers.trial import ServerTrial as ServerTrial
     from treadle.app.tool_servers.trial import try_tool_server as try_tool_server
     from treadle.app.upkeep.checks import Finding as Finding
@@ -284,6 +286,7 @@ _HOME = {
     "find_share_target": "app.sync.share_access",
     "finish_task": "app.sessions.thread_work",
     "follow_thread": "app.threads.thread_watch",
+    "forget_tool_server_login": "app.tool_servers.logins",
     "fork_at_rest": "app.threads.forks",
     "fork_thread": "app.threads.forks",
     "grant_name": "app.threads.grants",
@@ -297,6 +300,7 @@ _HOME = {
     "list_threads": "app.threads.thread_lists",
     "list_trash": "app.upkeep.trash",
     "log_in": "app.sync.server_login",
+    "log_in_at_tool_server": "app.tool_servers.logins",
     "log_out": "app.sync.server_login",
     "make_redaction": "app.upkeep.thread_scrub",
     "make_setup": "app.sessions.thread_setup",

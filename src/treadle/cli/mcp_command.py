@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from treadle.cli.mcp_login_command import login, logout
 from treadle.cli.mcp_serve_command import serve
 from treadle.cli.mcp_servers_command import list_servers, test
 from treadle.cli.mcp_settings_command import add, remove
@@ -26,5 +27,5 @@ def command() -> None:
     require_extra("mcp")
 
 
-for _part in (add, list_servers, test, remove, serve):
+for _part in (add, list_servers, test, remove, login, logout, serve):
     command.add_command(_part)

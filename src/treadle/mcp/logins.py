@@ -135,10 +135,11 @@ class NoLogin(httpx2.Auth):
 
     Args:
         server: the server.
+        is_kept: whether a login would be kept for it.
     """
 
-    def __init__(self, server: MCPServer) -> None:
-        self._server = server
+    def __init__(self, server: MCPServer, *, is_kept: bool = False) -> None:
+        self._why = _explain_missing_login(server, is_kept=is_kept)
 
     async def async_auth_flow(
         self, request: httpx2.Request
@@ -146,17 +147,17 @@ class NoLogin(httpx2.Auth):
         """See `httpx2.Auth`."""
         response = yield request
         if response.status_code == 401:
-            raise ConnectionFailed(_explain_missing_login(self._server))
+            raise ConnectionFailed(self._why)
 
 
 def make_auth(server: MCPServer, folder: Path | None) -> httpx2.Auth:
     """Who a server is told that we are: with the tokens of a login, if there is one."""
     kept = None if folder is None else LoginFile(folder, server)
     if kept is None or not kept.has_tokens:
-        return NoLogin(server)
+        return NoLogin(server, is_kept=kept is not None)
 
     async def refuse(*_: object) -> None:
-        raise ConnectionFailed(_explain_missing_login(server))
+        raise ConnectionFailed(_explain_missing_login(server, is_kept=True))
 
     return _make_provider(server, kept, refuse, refuse, kept.port)
 
@@ -258,7 +259,8 @@ def _make_provider(
     return provider
 
 
-def _explain_missing_login(server: MCPServer) -> str:
+def _explain_missing_login(server: MCPServer, *, is_kept: bool) -> str:
+    how = f" (`treadle mcp login {server.name}`)" if is_kept else ""
     if server.headers:
-        return "it wants a login, or other headers than it was given"
-    return "it wants a login, or a token in its headers"
+        return f"it wants a login{how}, or other headers than it was given"
+    return f"it wants a login{how}, or a token in its headers"

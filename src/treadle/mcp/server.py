@@ -72,7 +72,7 @@ class MCPServer(Struct, frozen=True, omit_defaults=True):
                 f"the MCP server {self.name} needs a command or a url, and not both",
                 hint='MCPServer("files", command="npx", args=("-y", "PACKAGE"))',
             )
-        if self.url and not _is_web_address(self.url):
+        if self.url and not is_web_address(self.url):
             raise UsageError(f"{self.url!r} is no address of an MCP server: http(s)://HOST/PATH")
         if self.url and (self.args or self.env or self.folder):
             raise UsageError(f"the MCP server {self.name} at a url takes no args, env or folder")
@@ -91,7 +91,8 @@ class MCPServer(Struct, frozen=True, omit_defaults=True):
         return self.rules.get(tool) or self.rules.get(ALL_TOOLS) or MCPRule()
 
 
-def _is_web_address(url: str) -> bool:
+def is_web_address(url: str) -> bool:
+    """Whether a server can be there."""
     try:
         parts = urlsplit(url)
         return parts.scheme in {"http", "https"} and bool(parts.hostname)

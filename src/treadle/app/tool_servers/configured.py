@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from treadle.config.loader import LoadedSettings
 from treadle.config.mcp_servers import ServerSetting, fill_in_variables, names_variables
 from treadle.errors import UsageError
+from treadle.mcp.server import is_web_address
 from treadle.models.catalog import is_loopback_host, suggest_name
 
 ServerState: TypeAlias = Literal["used", "off", "refused"]
@@ -61,6 +62,8 @@ def list_tool_servers(loaded: LoadedSettings, environ: Mapping[str, str]) -> tup
         kept = frozenset(keys) if is_of_project else frozenset[str]()
         try:
             filled = _fill_in(setting, environ, kept)
+            if filled.url and not is_web_address(filled.url):
+                raise UsageError("its url, with the values of its variables, is none")
             _refuse_network(filled, loaded)
             found.append(replace(one, filled=filled))
         except UsageError as error:
