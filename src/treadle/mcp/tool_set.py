@@ -286,10 +286,15 @@ class McpTools:
 
     def definitions(self) -> Sequence[ToolDefinition]:
         """What the model is told: the program's tools, then those of each server, by name."""
+        own, theirs = self.list_parts()
+        return (*own, *theirs)
+
+    def list_parts(self) -> tuple[tuple[ToolDefinition, ...], tuple[ToolDefinition, ...]]:
+        """The definitions of the program's tools, and those of the servers'."""
         own = self._own.definitions()
         taken = {one.name for one in own}
         theirs = (one for server in self.servers for one in server.offered.definitions)
-        return (*own, *(one for one in theirs if one.name not in taken))
+        return own, tuple(one for one in theirs if one.name not in taken)
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """See `Tools`; nothing is known of the arguments of a server's call."""
@@ -321,7 +326,7 @@ class McpTools:
                 call, key=key, progress=progress, sightings=sightings, background=background
             )
         try:
-            arguments = _parse_arguments(call)
+            arguments = parse_arguments(call)
             return make_success(call, await server.call(call, arguments, progress))
         except ToolFailure as failure:
             error = ToolError(failure.kind, failure.message, failure.output)
@@ -335,7 +340,8 @@ class McpTools:
         return next((one for one in self.servers if name.startswith(one.server.prefix)), None)
 
 
-def _parse_arguments(call: ToolCall) -> dict[str, Any]:
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call; `ToolFailure` where they are none."""
     try:
         arguments = json.loads(call.arguments_json or "{}")
     except (ValueError, RecursionError) as error:

@@ -191,6 +191,7 @@ class Setup(Struct, frozen=True):
         situation = self.make_observer(folder, sandbox)
         config = self._build_config(folder, situation, approval)
         provider = self.host.wrap_provider(self.models.open(config.model_name))
+        self.servers.window = provider.traits(config.model_name).context_tokens_max or 0
         if unknown := self.models.fetch_unknown_traits(config.model_name):
             self.notices.append(unknown)
         if config.web_search and self.models.lacks_web_search(config.model_name):

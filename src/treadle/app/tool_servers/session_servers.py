@@ -56,18 +56,26 @@ class SessionServers:
         self.secrets: Final = list_secrets(listed)
         self.notices: Final = tuple(notices)
         self._started: Final = started
+        self.window = 0
+        """How many tokens the model at hand reads; 0 if that is not known."""
 
     def join(self, own: Registry) -> Tools:
         """The tools of a session, and behind them those of the servers."""
         if not self._started:
             return own
+        from treadle.mcp.tool_search import SearchedTools
         from treadle.mcp.tool_set import McpTools
 
-        return McpTools(own, [*self._started.values()])
+        return SearchedTools(McpTools(own, [*self._started.values()]), self.window)
 
     def owns(self, tool: str) -> bool:
         """Whether a tool of this name is one of a server's, as far as its name says."""
-        return any(tool.startswith(one.server.prefix) for one in self._started.values())
+        if not self._started:
+            return False
+        from treadle.mcp.tool_search import CALL, SEARCH
+
+        prefixes = tuple(one.server.prefix for one in self._started.values())
+        return tool in (SEARCH, CALL) or tool.startswith(prefixes)
 
     def report(self) -> tuple[ServerReport, ...]:
         """How each server stands now; nothing is started for it."""
