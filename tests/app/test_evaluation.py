@@ -12,11 +12,18 @@ from typing import Final
 import pytest
 
 from treadle.app.evaluation import result_file
+from treadle.app.evaluation.case_threads import make_case_setup
 from treadle.app.evaluation.evaluations import read_evaluation
-from treadle.app.evaluation.recorded_turns import find_divergence
+from treadle.app.evaluation.recorded_turns import RecordedTurn, find_divergence
 from treadle.app.evaluation.scores import _read_judgement
 from treadle.app.evaluation.values import CaseVerdict, Divergence, EvaluationRequest
-from treadle.core.messages import ToolCall
+from treadle.app.sessions.host import Host
+from treadle.app.sessions.setup import RunChoice
+from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
+from treadle.app.stores import open_store
+from treadle.core.llm import Usage
+from treadle.core.messages import Message, ToolCall
+from treadle.core.task.events import TaskGiven
 from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 
@@ -129,3 +136,22 @@ def test_what_a_kill_leaves_of_a_last_line_is_cut_at_every_byte(tmp_path: Path) 
     for name in ("../x", "ffffffff", "", os.devnull):
         with pytest.raises(UsageError, match="no evaluation"):
             read_evaluation(store, name)
+
+
+def test_servers_of_tools_are_not_used_and_their_secrets_are_kept_out_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "home" / "config" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[mcp.loom]\ncommand = "sh"\nenv = { TOKEN = "${LOOM_TOKEN}" }\n')
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("LOOM_TOKEN", "warp-and-weft-0123456789")
+    store, task = open_store(), TaskGiven("weave")
+    turn = RecordedTurn(
+        "T", 1, 1, Message.user("weave"), (), Usage(), None, None, "", was_plan=False, task=task
+    )
+    begun = make_setup(store, RunChoice(), ThreadTarget(str(tmp_path)))
+    assert begun.servers.owns("loom__weave")
+    made = make_case_setup(store, EvaluationRequest(()), turn, str(tmp_path), "eval:1", Host())
+    assert not made.servers.owns("loom__weave")
+    assert made.servers.secrets == begun.servers.secrets != {}

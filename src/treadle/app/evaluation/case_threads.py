@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from treadle.app.evaluation.recorded_turns import RecordedTurn, make_prompt
 from treadle.app.evaluation.values import EvaluationRequest
 from treadle.app.sessions.host import Host
@@ -16,6 +18,7 @@ from treadle.app.sessions.open_threads import (
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.stores import CREATOR
+from treadle.app.tool_servers.session_servers import SessionServers
 from treadle.core.budget import TokenBudget
 from treadle.core.llm import Usage
 from treadle.outputs import TurnFinished
@@ -33,7 +36,8 @@ def make_case_setup(
 ) -> Setup:
     """What a case runs with. Nobody is asked, and what it changes is thrown away: it needs no yes.
 
-    A turn of a conversation has its thread then, in which nothing was said yet.
+    A turn of a conversation has its thread then, in which nothing was said yet. Servers of tools
+    are not used: what they do is not thrown away, and it would be done twice.
 
     Args:
         store: the threads.
@@ -58,7 +62,8 @@ def make_case_setup(
         instructions=request.instructions,
         left_out=request.left_out,
     )
-    return make_setup(store, choice, ThreadTarget(folder, thread), host, no_commit=True)
+    setup = make_setup(store, choice, ThreadTarget(folder, thread), host, no_commit=True)
+    return replace(setup, servers=SessionServers(setup.servers.listed))
 
 
 def _fork(store: LocalStore, turn: RecordedTurn, tag: str) -> str:

@@ -125,7 +125,7 @@ def _find_task(before: ThreadFold, first: UserInput | TaskGiven) -> TaskGiven | 
         raise NotRunError("it is a sub-agent's, which runs with the thread it works for")
     tools = {tool.name for tool in before.machine.config.tools}
     if first.graph is not None or not tools <= names_of(*ToolKind):
-        raise NotRunError("only the program that began it has its graph and its tools")
+        raise NotRunError("it has a graph of a program's own, or tools that are not built in")
     return first
 
 
