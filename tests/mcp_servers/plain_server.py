@@ -148,6 +148,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
         case "initialize":
             if HOW == "never starts":
                 signal.pause()
+            if HOW == "waits":
+                (FOLDER / "go").read_text()
             return {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {"listChanged": True}},

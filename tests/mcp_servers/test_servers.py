@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -27,10 +28,14 @@ from treadle import (
     MCPServer,
     RiskLevel,
     ScriptedModel,
+    ToolCall,
     UsageError,
     outputs,
 )
+from treadle.app.sessions.tool_wrapper import ToolWrapper
+from treadle.core.sightings import Sightings
 from treadle.core.tools import Outcome, ToolExecutionOutcome
+from treadle.runtime.subagents import CallWork
 
 ECHO = {"when": {"step": 0}, "calls": [{"tool": "plain__echo", "arguments": {"text": "tea"}}]}
 SAID = {"when": {"last": "echo: tea"}, "text": "It said tea."}
@@ -308,3 +313,28 @@ async def test_agents_and_threads_that_share_an_agent_have_servers_of_their_own(
         fork = await thread.fork()
     async with fork:
         assert (await fork.send("Say tea.")).output == "It said tea."
+
+
+async def test_another_set_of_tools_that_is_chosen_while_a_server_starts_stays_chosen(
+    store: LocalStore, plain: Callable[..., MCPServer], tmp_path: Path
+) -> None:
+    server = plain("waits")
+    os.mkfifo(tmp_path / "plain" / "go")
+    agent = Agent("a", model=ScriptedModel.of(ECHO, SAID), tools=[server], store=store)
+    called: list[str] = []
+
+    async def run(call: ToolCall, work: CallWork, _: Sightings | None) -> Outcome:
+        called.append(call.tool_name)
+        return await work()
+
+    async with agent.thread("one") as thread:
+        sending = asyncio.ensure_future(thread.send("Say tea."))
+        while not (tmp_path / "plain" / "pid.txt").exists():
+            await tick()
+        driver = thread._session.driver
+        chosen = ToolWrapper(driver.performer.tools, run)
+        driver.configure(tools=chosen)
+        await asyncio.to_thread((tmp_path / "plain" / "go").write_text, "go")
+        assert (await sending).output == "It said tea."
+        assert driver.performer.tools is driver._parts.approvals.tools is chosen
+        assert called == ["plain__echo"]

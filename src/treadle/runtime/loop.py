@@ -198,7 +198,8 @@ class TurnLoop:
             self._journal.emit(outputs.Notice((self._journal.redact or str)(words)))
         before = self._journal.machine.config.tools
         self.configuration = self._make_configuration(self.configuration.config)
-        self._approvals.apply_configuration(self.configuration, tools)
+        # Not `tools`: a person may have chosen another mode meanwhile, and with it another set.
+        self._approvals.apply_configuration(self.configuration, self._performer.tools)
         if self._journal.machine.config.tools == before:
             return False
         self._turn.due = self._journal.machine.obligations()
