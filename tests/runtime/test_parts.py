@@ -30,8 +30,8 @@ def test_what_is_given_in_the_wrong_place_is_named_with_what_belongs_there(
         )
     ]
     wrong += [
-        (LocalStore, (tmp_path,), "is kept in Places", "Places.find()"),
-        (Registry, ([print],), "is no tool", "@tool()"),
+        (LocalStore, (7,), "is kept in a folder", "LocalStore("),
+        (Registry, ([print],), "is no tool", "with @tool"),
     ]
     misses = []
     for kind, parts, what, hint in wrong:
