@@ -21,7 +21,7 @@ when.system = "commit message"
 text = "chore: notes"
 
 [[replies]]
-when.user = "say it"
+when = { user = "say it", step = 0 }
 calls = [{ tool = "plain__echo", arguments = { text = "hello" } }]
 
 [[replies]]
@@ -163,3 +163,16 @@ def test_the_servers_of_a_project_work_as_others_once_it_is_trusted(
     assert treadle("config", "trust", "--yes").returncode == 0
     done = treadle(*run)
     assert "the MCP server plain is not there" in done.stderr, "it may not write anywhere"
+
+
+def test_a_tool_that_is_always_allowed_is_asked_about_once(
+    treadle: Run, add: Add, script: Callable[[str], str]
+) -> None:
+    add()
+    model = script(SCRIPT)
+    assert treadle("-p", "say it", "-m", model, "--approval-mode", "ask").returncode == 4
+    thread = shown(treadle)["id"]
+    done = treadle("approve", thread, "--yes", "--always")
+    assert (done.returncode, done.stdout) == (0, "Said.\n"), done.stderr
+    done = treadle("resume", thread, "-p", "say it again")
+    assert (done.returncode, done.stdout) == (0, "Said.\n"), done.stderr

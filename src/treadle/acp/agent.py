@@ -297,7 +297,7 @@ class TreadleAgent:
                 client.send(list_commands(session))
             if mcp_servers:
                 names = ", ".join(str(one.name) for one in mcp_servers)
-                words = f"treadle speaks no MCP yet, so these servers are not used: {names}"
+                words = f"not used, as `treadle mcp add` names servers for Treadle: {names}"
                 client.show(make_remark(words))
             session.go_on()
 

@@ -301,7 +301,9 @@ class McpTools:
         return self._own.risk_of(call)
 
     def scope_of(self, call: ToolCall) -> Scope | None:
-        """See `Tools`; nobody says what a server's call covers, so a yes is for its whole tool."""
+        """See `Tools`; nobody says what a server's call covers: a grant is for its tool."""
+        if self._find_server(call.tool_name) is not None:
+            return Scope(kinds=(call.tool_name,))
         return self._own.scope_of(call)
 
     def refusal_of(
