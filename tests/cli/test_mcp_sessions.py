@@ -176,3 +176,23 @@ def test_a_tool_that_is_always_allowed_is_asked_about_once(
     assert (done.returncode, done.stdout) == (0, "Said.\n"), done.stderr
     done = treadle("resume", thread, "-p", "say it again")
     assert (done.returncode, done.stdout) == (0, "Said.\n"), done.stderr
+
+
+def test_tasks_and_the_agents_that_are_handed_a_job_have_the_tools_too(
+    treadle: Run, add: Add, script: Callable[[str], str]
+) -> None:
+    add()
+    handed = 'calls = [{ tool = "delegate", arguments = { task = "say it please" } }]'
+    asked = f'\n[[replies]]\nwhen = {{ user = "hand", step = 0 }}\n{handed}\n'
+    model = script(f'{SCRIPT}{asked}\n[[replies]]\nwhen.user = "hand"\ntext = "Handed."\n')
+    done = treadle("run", "say it", "-m", model, "--approval-mode", "ask")
+    assert done.returncode == 4, done.stderr
+    done = treadle("approve", shown(treadle)["id"], "--yes")
+    assert (done.returncode, done.stdout) == (0, "Said.\n"), done.stderr
+
+    done = treadle("-p", "hand it on", "-m", model, "--approval-mode", "auto")
+    assert (done.returncode, done.stdout) == (0, "Handed.\n"), done.stderr
+    lines = json.loads(treadle("list", "--json").stdout)
+    (child,) = [line["id"] for line in lines if line.get("parent")]
+    told = treadle("show", child, "--json").stdout
+    assert "echo: hello" in told
