@@ -98,5 +98,14 @@ def test_a_project_brings_servers_along_which_are_looked_at_first(
     (one,) = listed(treadle)
     assert (one["name"], one["state"], one["is_of_project"]) == ("theirs", "used", True)
     assert "hunter2" not in treadle("config", "show").stdout
+    hostile = {"command": "a\x1b[31m\nb", "args": ["\x9b2J\u202e"]}
+    (repository / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": hostile}}))
+    assert treadle("config", "trust", "--yes").returncode == 0
+    shown = treadle("mcp", "list").stdout
+    assert shown.count("\n") == 1
+    assert not {"\x1b", "\x9b", "\u202e"} & {*shown}
+    tried = treadle("mcp", "test", "theirs")
+    assert tried.returncode == 5
+    assert not {"\x1b", "\x9b", "\u202e"} & {*tried.stdout, *tried.stderr}
     assert treadle("config", "trust", "--remove").returncode == 0
     assert listed(treadle) == []

@@ -39,11 +39,16 @@ def list_servers(as_json: bool, folder: str) -> None:
         click.echo("there are no servers; `treadle mcp add` adds one", err=True)
         return
     rows = [
-        (one.name, one.problem or one.state, sanitize_text(redact(one.setting.place)), one.origin)
+        (
+            one.name,
+            one.problem or one.state,
+            " ".join(redact(one.setting.place).split()),
+            one.origin,
+        )
         for one in servers
     ]
     for text, rest in fit_columns(rows, None, (0, 1)):
-        click.echo((text + rest).rstrip())
+        click.echo(sanitize_text(text + rest).rstrip())
 
 
 def _make_plain(one: ToolServer, place: str) -> dict[str, object]:
