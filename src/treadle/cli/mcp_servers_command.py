@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -24,8 +27,6 @@ def list_servers(as_json: bool, folder: str) -> None:
     from treadle.cli.json_output import print_json
     from treadle.cli.notices import print_notice
     from treadle.config.loader import load_settings
-    from treadle.terminal.columns import fit_columns
-    from treadle.thread.safe_text import sanitize_text
 
     loaded = load_settings(find_folder(folder), os.environ)
     for notice in loaded.notices:
@@ -47,8 +48,7 @@ def list_servers(as_json: bool, folder: str) -> None:
         )
         for one in servers
     ]
-    for text, rest in fit_columns(rows, None, (0, 1)):
-        click.echo(sanitize_text(text + rest).rstrip())
+    _print_rows(rows)
 
 
 def _make_plain(one: ToolServer, place: str) -> dict[str, object]:
@@ -83,8 +83,6 @@ def test(name: str, as_json: bool, folder: str) -> None:
     from treadle.app.tool_servers.trial import try_tool_server
     from treadle.cli.json_output import print_json
     from treadle.cli.notices import print_notice
-    from treadle.terminal.columns import fit_columns
-    from treadle.thread.safe_text import sanitize_text
 
     trial = try_tool_server(user_folders(), name, folder=find_folder(folder), environ=os.environ)
     found = asyncio.run(trial)
@@ -95,13 +93,23 @@ def test(name: str, as_json: bool, folder: str) -> None:
         print_json(found)
         return
     rows = [
-        (one.name, one.effect.value, one.risk.name.lower(), _first_line(one.description))
+        (one.name, one.effect.value, one.risk.name.lower(), redact(_first_line(one.description)))
         for one in found.tools
     ]
-    for text, rest in fit_columns(rows, None, (0, 1)):
-        click.echo(sanitize_text(redact(text + rest)).rstrip())
+    _print_rows(rows)
     if not rows:
         click.echo(f"{name} is there, and has no tools", err=True)
+
+
+def _print_rows(rows: Sequence[Sequence[str]]) -> None:
+    """A line each; a terminal gets what it has room for, a pipe all of it."""
+    from treadle.terminal.columns import crop, fit_columns
+    from treadle.thread.safe_text import sanitize_text
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for text, rest in fit_columns(rows, None) if rows else ():
+        line = sanitize_text(text + rest).rstrip()
+        click.echo(line if width is None else crop(line, width))
 
 
 def _first_line(text: str) -> str:
