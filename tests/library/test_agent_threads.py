@@ -112,6 +112,43 @@ async def test_titles_tags_and_values_stay_with_the_thread(store: LocalStore) ->
         )
 
 
+async def test_threads_are_found_by_what_programs_and_people_know_of_them(
+    store: LocalStore,
+) -> None:
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    model = ScriptedModel.of({"calls": [{"tool": "pay", "arguments": {"amount": 5}}]}, "Done.")
+    agent = Agent("pay", model=model, tools=[pay], approval="ask", store=store)
+    async with make_agent(store).thread("a") as thread:
+        thread.rename("Ann's Orders")
+        thread.tag("red")
+        thread.set_extra(region="north", count=2)
+    async with agent.thread("b") as thread:
+        with pytest.raises(ApprovalNeeded):
+            await thread.send("Pay.")
+        thread.set_extra(region="south")
+    both = {"a", "b"}
+    cases: list[tuple[dict[str, Any], set[str]]] = [
+        ({}, both),
+        ({"is_waiting": True}, {"b"}),
+        ({"is_waiting": False}, {"a"}),
+        ({"key": "a"}, {"a"}),
+        ({"tag": "red"}, {"a"}),
+        ({"tag": "re"}, set()),
+        ({"title": "orders"}, {"a"}),
+        ({"extra": {"region": "north"}}, {"a"}),
+        ({"extra": {"region": "north", "count": 3}}, set()),
+        ({"extra": {}}, both),
+        ({"tag": "red", "is_waiting": True}, set()),
+    ]
+    for wanted, keys in cases:
+        assert {line.key for line in store.list(**wanted)} == keys, wanted
+    with pytest.raises(UsageError, match="no list of threads is by colour"):
+        store.list(colour="red")  # type: ignore[call-arg]
+
+
 async def test_a_fork_and_its_base_go_their_own_ways(store: LocalStore) -> None:
     async with make_agent(store).thread("one") as thread:
         await thread.send("first")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Unpack
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from treadle.store.fork_bases import check_bases, is_base_unchanged
 from treadle.store.id_beginnings import resolve_id
 from treadle.store.journal import Journal, convert_os_errors, cut_torn_tail, sync_journal
 from treadle.store.paths import Places, find_places
-from treadle.store.summaries import summarize
+from treadle.store.summaries import ListFilters, list_summaries, summarize
 from treadle.store.thread_keys import ThreadKeys
 from treadle.store.thread_lock import Holder, acquire_lock, find_holder, make_own_holder
 from treadle.store.thread_outputs import ThreadOutputs
@@ -460,15 +460,15 @@ class LocalStore:
         """All threads outside the trash, newest first (ids begin with their time)."""
         return self.folders.ids()
 
-    def list(self) -> list[ThreadSummary]:
+    def list(self, **wanted: Unpack[ListFilters]) -> list[ThreadSummary]:
         """A line for each thread, last changed first; those that cannot be read say why.
 
         Reads all of them; `store.index` answers without.
+
+        Args:
+            **wanted: which ones, see `ListFilters`; all if not said.
         """
-        lines = [self.summary(thread_id) for thread_id in self.ids()]
-        return sorted(
-            filter(None, lines), key=lambda line: (line.updated_at, line.id), reverse=True
-        )
+        return list_summaries(self._reader, self.ids(), wanted)
 
     def summary(self, thread_id: str) -> ThreadSummary | None:
         """The thread's line in a list; `None` if it holds no intact record. Never raises."""

@@ -142,7 +142,8 @@ class ThreadSummary(Struct, frozen=True, omit_defaults=True):
     `machine` says what the thread is: `chat` or `task`. `parent` is the thread a sub-agent works
     for, `forked_from` the one a fork goes on from. What is pending: `questions` calls wait for a
     person's yes, `open_calls` are not over, `queued` prompts are not delivered; `is_unfinished`
-    says that something was left to be done that needs nobody's yes.
+    says that something was left to be done that needs nobody's yes. `key` is the name that a
+    program has for it.
     """
 
     id: str
@@ -175,3 +176,4 @@ class ThreadSummary(Struct, frozen=True, omit_defaults=True):
     queued: int = 0
     is_unfinished: bool = False
     is_trashed: bool = False
+    key: str = ""

@@ -22,7 +22,6 @@ from treadle.core.messages import Message
 from treadle.core.sightings import Sighting, add_message_sightings, add_sightings
 from treadle.core.task.events import TASK_EVENTS
 from treadle.core.task.machine import TaskMachine, TaskState
-from treadle.core.tools import ToolExecutionStatus
 from treadle.errors import AgentError
 from treadle.thread.branches import read_branch_contents
 from treadle.thread.chat_state import snapshot_conversation, snapshot_state, to_snake_case
@@ -67,7 +66,7 @@ from treadle.thread.facts import (
 from treadle.thread.git_fields import GitFieldsFold
 from treadle.thread.grants import GrantFact, apply_grant_fact
 from treadle.thread.metadata import MetadataFold, make_title
-from treadle.thread.task_state import get_model_name, snapshot_task
+from treadle.thread.task_state import count_open_calls, get_model_name, snapshot_task
 from treadle.thread.undelivered_input import UndeliveredInput
 
 CHAT: Final = "chat"
@@ -422,7 +421,6 @@ class ThreadFold:
             problem: what is wrong with the thread on disk; empty if nothing.
         """
         machine, header, git, queued = self._machine, self.header, self.git, self.undelivered
-        done = ToolExecutionStatus.Completed
         return ThreadSummary(
             id=header.thread,
             version=self.version,
@@ -450,10 +448,11 @@ class ThreadFold:
             imported_from=self.imported_from,
             tags=self._metadata.tags,
             is_pinned=self._metadata.is_pinned,
-            open_calls=sum(not isinstance(status, done) for _, status in machine.round),
+            open_calls=count_open_calls(machine.round),
             queued=len(queued),
             is_unfinished=not machine.is_at_rest or bool(queued and not machine.questions),
             is_trashed=self.is_trashed,
+            key=header.key,
         )
 
     def _snapshot_agent_state(self) -> AgentStateSnapshot:

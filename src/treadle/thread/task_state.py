@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from treadle.core.chat.machine import ConversationMachine
 from treadle.core.config import AgentConfig
+from treadle.core.messages import ToolCall
 from treadle.core.task.machine import TaskMachine
-from treadle.core.tools import ToolExecutionStatus
+from treadle.core.tools import Status, ToolExecutionStatus
 from treadle.thread.document import AgentStateSnapshot, PendingToolCall
 
 
@@ -24,6 +27,11 @@ def snapshot_task(machine: TaskMachine, kind: str) -> AgentStateSnapshot:
         else machine.memory.error,
         pending_tool_calls=(*pending, *waiting),
     )
+
+
+def count_open_calls(round_: Iterable[tuple[ToolCall, Status]]) -> int:
+    """How many calls of a round have no result yet."""
+    return sum(not isinstance(status, ToolExecutionStatus.Completed) for _, status in round_)
 
 
 def get_model_name(machine: ConversationMachine | TaskMachine, config: AgentConfig) -> str:

@@ -15,7 +15,7 @@ from treadle.store.index.usage_rows import USAGE_TABLE
 from treadle.thread.record import Record
 from treadle.thread.search_texts import SearchTextKind, list_texts
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
 made anew."""
 
