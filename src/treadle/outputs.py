@@ -154,6 +154,17 @@ class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     error_kind: LlmErrorKind | None = None
 
 
+class SubAgentOutput(_Output, frozen=True, tag="sub_agent_output"):
+    """What a sub-agent tells while it works on a call of this thread.
+
+    `path` names the agents down to the one that tells, the outermost first.
+    """
+
+    call_id: str
+    path: tuple[str, ...]
+    output: Output
+
+
 Output: TypeAlias = (
     TurnStarted
     | InputDelivered
@@ -169,5 +180,6 @@ Output: TypeAlias = (
     | Retrying
     | Notice
     | ErrorShown
+    | SubAgentOutput
     | TurnFinished
 )

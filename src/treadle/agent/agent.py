@@ -168,7 +168,7 @@ class Agent(Generic[AgentDepsT, OutputT]):
         async with AgentThread[OutputT](key, store, opener, session, agent.form) as thread:
             yield thread
 
-    # ---- agents as tools -----------------------------------------------------------------------
+    # ---- other agents ------------------------------------------------------------------------
 
     def as_tool(self, description: str, name: str = "") -> AgentTool:
         """This agent as a tool of another one: each call is a task of its own, in its own thread.
@@ -182,3 +182,18 @@ class Agent(Generic[AgentDepsT, OutputT]):
         from treadle.agent.definition import AgentTool
 
         return AgentTool(name or self.name, description, self._definition)
+
+    def add_handoff(self, other: Agent[Any, OutputT], description: str) -> None:
+        """Let this agent hand its conversations to another one, who goes on in its place.
+
+        The model gets a tool for it. The other one has the thread from then on, with its own
+        instructions, tools and model, in whatever process, until it hands it over in turn.
+
+        Args:
+            other: one with the same type of answers, and no other deps.
+            description: what this agent's model reads about it.
+
+        Raises:
+            BuildError: it cannot be handed over to.
+        """
+        self._definition.add_handoff(other._definition, description)

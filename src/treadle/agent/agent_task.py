@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Generic, Self
 
 from treadle.agent.decisions import make_approvals, make_rejections
+from treadle.agent.partial_values import follow_answer
 from treadle.agent.result import Result
 from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Question
@@ -75,6 +76,13 @@ class AgentTask(Generic[OutputT]):
         Whoever breaks out stops the work where it is; `run` or another `stream` goes on with it.
         """
         return self._engine.stream()
+
+    def stream_output(self) -> AsyncGenerator[Any, None]:
+        """`stream` as what is there of the answer while it arrives: plain data, the whole last.
+
+        For agents whose answers are of a type; `run` gives the value then.
+        """
+        return follow_answer(self.stream())
 
     async def approve(self, *questions: Question) -> Result[OutputT]:
         """Say yes to these calls, or to all that wait, and go on. Raises as `run`."""

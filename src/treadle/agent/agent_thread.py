@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from treadle.agent.builders import SessionOpener
 from treadle.agent.decisions import make_approvals, make_rejections
+from treadle.agent.partial_values import follow_answer
 from treadle.agent.result import Result, make_result, raise_failure
 from treadle.agent.type_variables import OutputT
 from treadle.app.files.rewind import RewindRequest, rewind_thread
@@ -63,6 +64,11 @@ class AgentThread(Generic[OutputT]):
     def id(self) -> str:
         """The thread's id, which the command line takes too: `treadle show ID`."""
         return self._session.thread_id
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that has it now (see `Agent.add_handoff`)."""
+        return self._opener.family.get_present(self.id)
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -132,6 +138,13 @@ class AgentThread(Generic[OutputT]):
         turn = self._session.resume if prompt is None else lambda: self._session.turn(prompt)
         return self._session.driver.stream(lambda: self._work(turn))
 
+    def stream_output(self, prompt: str | None = None) -> AsyncGenerator[Any, None]:
+        """`stream` as what is there of the answer while it arrives: plain data, the whole last.
+
+        For agents whose answers are of a type; `result` has the value then.
+        """
+        return follow_answer(self.stream(prompt))
+
     @property
     def result(self) -> Result[OutputT]:
         """The answer of the last turn. Raises as `send`."""
@@ -189,6 +202,17 @@ class AgentThread(Generic[OutputT]):
         """End the turn that runs; what is known is kept."""
         self._session.cancel(reason)
 
+    def hand_to(self, agent: str) -> None:
+        """Hand the thread to another agent, as its model may do; durable when this returns.
+
+        Args:
+            agent: its name.
+
+        Raises:
+            UsageError: there is no such agent.
+        """
+        self._opener.family.hand_over(self.id, agent)
+
     # ---- the thread itself -----------------------------------------------------------------------
 
     def rename(self, title: str) -> None:
@@ -209,7 +233,9 @@ class AgentThread(Generic[OutputT]):
         What is under way here stays here. The caller closes it.
         """
         made = fork_thread(self._store, self.id, notify=lambda _: None)
-        session = self._opener.open(made.thread)
+        session, family = self._opener.open(made.thread), self._opener.family
+        if family.get_present(made.thread) != self.agent:  # a fork has none of a thread's values
+            family.hand_over(made.thread, self.agent)
         return AgentThread("", self._store, self._opener, session, self._form)
 
     async def rewind(self, turn: int) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle.agent.definition import AgentDefinition
+from treadle.agent.handoffs import EXTRA_NAME, AgentFamily, ReadyAgent
 from treadle.agent.turn_telemetry import follow_turns
 from treadle.core.config import AgentConfig
 from treadle.core.task.request import append_form
+from treadle.errors import UsageError
 from treadle.mcp.tool_set import McpTools
 from treadle.runtime.approval_callback import wrap_approval_callback
 from treadle.runtime.builder import CREATOR, AgentBuilder
@@ -34,7 +36,21 @@ async def make_builder(
         prompt: the task.
         context: what its tools are given.
         stack: ends what its tools and those of its sub-agents have started.
+
+    Raises:
+        UsageError: it hands what it does to others, which a task cannot be.
     """
+    if agent.handoff_descriptions:
+        raise UsageError(
+            f"the agent {agent.name!r} hands over to others, and a task stays with who began it",
+            hint="agent.thread(KEY) for conversations; agents as tools (as_tool) for tasks",
+        )
+    return await _make_plain_builder(agent, prompt, context, stack)
+
+
+async def _make_plain_builder(
+    agent: AgentDefinition, prompt: str, context: AgentContext[Any], stack: AsyncExitStack
+) -> AgentBuilder:
     provider, model = agent.find_provider()
     options, redactor = agent.options, agent.find_redactor()
     builder = AgentBuilder(prompt, llm=provider, config=agent.limits, store=agent.open_store())
@@ -59,23 +75,32 @@ async def make_builder(
     return builder
 
 
-def _make_tools(agent: AgentDefinition, context: AgentContext[Any], stack: AsyncExitStack) -> Tools:
-    tools = agent.make_tools(context)
+def _make_tools(
+    agent: AgentDefinition,
+    context: AgentContext[Any],
+    stack: AsyncExitStack,
+    family: AgentFamily | None = None,
+) -> Tools:
+    tools = agent.make_tools(context, family)
     if isinstance(tools, McpTools):
         stack.push_async_callback(tools.aclose)
     return tools
 
 
 class SessionOpener:
-    """Opens sessions of one agent, which share what its tools have started.
+    """Opens sessions of the agents that a thread may be handed to; they share what tools started.
 
     Args:
         open_session: on the thread of an id, or, without one, on that of the context's key.
+        family: those agents.
         stack: ends what was started.
     """
 
-    def __init__(self, open_session: Callable[[str], Session], stack: AsyncExitStack) -> None:
+    def __init__(
+        self, open_session: Callable[[str], Session], family: AgentFamily, stack: AsyncExitStack
+    ) -> None:
         self.open = open_session
+        self.family = family
         self._stack = stack
         self._users: set[object] = set()
 
@@ -91,50 +116,59 @@ class SessionOpener:
 
 
 async def make_session_opener(agent: AgentDefinition, context: AgentContext[Any]) -> SessionOpener:
-    """What opens sessions on threads of this agent.
+    """What opens sessions on threads of this agent, and of those that they may be handed to.
 
     Args:
-        agent: what it is made of.
-        context: what its tools are given.
+        agent: the one that has a new thread.
+        context: what tools are given.
     """
-    provider, _ = agent.find_provider()
-    store, redactor, decide = (
-        agent.open_store(),
-        agent.find_redactor(),
-        agent.options.get("on_approval"),
-    )
-    config = await _make_config(agent, context)
-    stack = AsyncExitStack()
-    tools = _make_tools(agent, context, stack)
-    sub_agents = await _make_sub_agents(agent, context, stack)
-    offered = (*tools.definitions(), *(one.definition for one in sub_agents))
+    stack, family = AsyncExitStack(), AgentFamily(agent.name)
+    for one in agent.list_family():
+        family.names.append(one.name)
+    for one in agent.list_family():
+        family.agents[one.name] = await _prepare(one, context, stack, family)
+    store, redactor, decide = agent.open_store(), agent.find_redactor(), agent.on_approval
     options = DriverOptions(
         redactor=redactor,
         approve=None if decide is None else wrap_approval_callback(decide),
         on_output=agent.options.get("on_output"),
-        sub_agents=sub_agents,
     )
 
     def begin() -> ThreadWriter:
+        first = family.agents[agent.name]
+        offered = (*first.tools.definitions(), *(one.definition for one in first.sub_agents))
         return store.open_by_key(
             context.thread_key,
             CREATOR,
-            first=[Configured(replace(config, tools=offered), provider.name)],
+            first=[Configured(replace(first.config, tools=offered), first.provider.name)],
             redact=None if redactor is None else redactor.redact,
         )
 
     def open_session(thread_id: str) -> Session:
         writer = store.open(thread_id) if thread_id else begin()
         try:
+            present = family.find(writer.fold.metadata.extra.get(EXTRA_NAME))
+            own = replace(options, sub_agents=present.sub_agents)
             turns = SessionOptions(agent.options.get("budget"))
-            session = Session(writer, provider, tools, config, options, turns)
+            parts = (present.provider, present.tools, present.config)
+            session = family.sessions[writer.thread_id] = Session(writer, *parts, own, turns)
             follow_turns(session, store)
             return session
         except BaseException:
             writer.close()
             raise
 
-    return SessionOpener(open_session, stack)
+    return SessionOpener(open_session, family, stack)
+
+
+async def _prepare(
+    agent: AgentDefinition, context: AgentContext[Any], stack: AsyncExitStack, family: AgentFamily
+) -> ReadyAgent:
+    provider, _ = agent.find_provider()
+    config = await _make_config(agent, context)
+    tools = _make_tools(agent, context, stack, family)
+    sub_agents = await _make_sub_agents(agent, context, stack)
+    return ReadyAgent(agent.name, provider, config, tools, sub_agents)
 
 
 async def _make_config(agent: AgentDefinition, context: AgentContext[Any]) -> AgentConfig:
@@ -155,4 +189,4 @@ async def _make_sub_agents(
 ) -> Sequence[SubAgent]:
     if not agent.agents:
         return ()
-    return (await make_builder(agent, "any", context, stack)).make_sub_agents()
+    return (await _make_plain_builder(agent, "any", context, stack)).make_sub_agents()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
+from treadle.agent.handoffs import AgentFamily, explain_missing_handoffs, make_handoff_tools
 from treadle.agent.type_variables import AgentDepsT
 from treadle.core.approval import AskAbove, NeverAsk, Policy
 from treadle.core.budget import TokenBudget
@@ -22,7 +23,7 @@ from treadle.runtime.approval_callback import ApprovalCallback
 from treadle.runtime.ports import Provider, TextRedactor
 from treadle.store.local_store import LocalStore
 from treadle.tools.context import AgentContext
-from treadle.tools.function_tool import AnyTool, Tool, tool
+from treadle.tools.function_tool import AnyTool, Tool, is_tool_name, tool
 from treadle.tools.registry import Registry
 
 Instructions: TypeAlias = str | Callable[[AgentContext[AgentDepsT]], str | Awaitable[str]]
@@ -107,6 +108,7 @@ class AgentDefinition:
         self._opened: tuple[Provider, str] | None = None
         self._instructions = instructions
         self._deps = deps
+        self._handoffs: dict[str, tuple[AgentDefinition, str]] = {}
         self._check()
 
     def _check(self) -> None:
@@ -123,6 +125,47 @@ class AgentDefinition:
         if not isinstance(self._model, str) and not hasattr(self._model, "stream"):
             raise BuildError(f"{self._model!r} is no model", hint='"PROVIDER:MODEL", or a provider')
         check_limits(self.limits, self.options.get("budget"), self.policy)
+
+    def add_handoff(self, other: AgentDefinition, description: str) -> None:
+        """Let this agent hand its conversations to another one.
+
+        Raises:
+            BuildError: the other one answers with another type, takes other deps, or its name
+                cannot be that of a tool, or is taken.
+        """
+        faults = {
+            "is itself": other is self,
+            "answers with another type": _get_schema(other) != _get_schema(self),
+            "takes other deps": not _is_subclass(self._deps or type(None), other._deps or object),
+            "has the name of another one": other.name in (self.name, *self._handoffs),
+            "has a name that cannot be that of a tool": not is_tool_name(f"hand_to_{other.name}"),
+        }
+        for fault, is_there in faults.items():
+            if is_there:
+                raise BuildError(f"{self.name!r} cannot hand over to {other.name!r}, which {fault}")
+        self._handoffs[other.name] = (other, description)
+
+    @property
+    def handoff_descriptions(self) -> dict[str, str]:
+        """What its model reads of the agents that it may hand over to, by their names."""
+        return {name: description for name, (_, description) in self._handoffs.items()}
+
+    def list_family(self) -> list[AgentDefinition]:
+        """This agent, and all that a conversation of it may be handed to in the end."""
+        found, due = {self.name: self}, [self]
+        while due:
+            for name, (other, _) in due.pop()._handoffs.items():
+                if name not in found:
+                    found[name] = other
+                    due.append(other)
+                elif found[name] is not other:
+                    raise BuildError(f"two agents are called {name!r}, and one has to be found")
+        return [*found.values()]
+
+    @property
+    def on_approval(self) -> ApprovalCallback | None:
+        """Who is asked about calls that need a yes."""
+        return self.options.get("on_approval")
 
     @property
     def limits(self) -> TaskConfig:
@@ -145,9 +188,21 @@ class AgentDefinition:
             )
         return AgentContext(deps, key)
 
-    def make_tools(self, context: AgentContext[Any]) -> Registry | McpTools:
-        """Who runs the calls; servers among them are to be ended by whoever asks for this."""
-        own = Registry(self.tools, context=context)
+    def make_tools(
+        self, context: AgentContext[Any], family: AgentFamily | None = None
+    ) -> Registry | McpTools:
+        """Who runs the calls; servers among them are to be ended by whoever asks for this.
+
+        Args:
+            context: what tools are given.
+            family: the agents that a thread may be handed to, if it may be.
+        """
+        handoffs: list[AnyTool] = []
+        missing: Mapping[str, str] = {}
+        if family is not None:
+            handoffs = make_handoff_tools(self.handoff_descriptions, family)
+            missing = explain_missing_handoffs(self.name, family.names)
+        own = Registry([*self.tools, *handoffs], context=context, unavailable=missing)
         servers = [*map(ServerTools, self.servers)]
         return McpTools(own, servers) if servers else own
 
@@ -188,6 +243,10 @@ class AgentDefinition:
         from treadle.runtime.defaults import make_user_redactor
 
         return make_user_redactor()
+
+
+def _get_schema(agent: AgentDefinition) -> dict[str, Any] | None:
+    return None if agent.form is None else agent.form.schema
 
 
 def _make_tool(one: Any) -> AnyTool:

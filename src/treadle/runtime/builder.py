@@ -31,7 +31,7 @@ from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.handlers import Handler, get_handler_function
 from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.ports import Provider, Store, TextRedactor, Tools, Workspace, Writer
-from treadle.runtime.subagents import ParentCall, SubAgent
+from treadle.runtime.subagents import ParentCall, SubAgent, make_listener
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
@@ -419,7 +419,7 @@ class AgentBuilder:
                 redactor=self._get_redactor(),
                 approve=approve or (None if origin is None else origin.approve),
                 sub_agents=self.make_sub_agents(),
-                on_output=self._on_output,
+                on_output=make_listener(self._on_output, origin),
             ),
             TaskOptions(self._handlers, self._form, is_new),
         )

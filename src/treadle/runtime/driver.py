@@ -23,6 +23,7 @@ from treadle.runtime.inbox import StopRequest
 from treadle.runtime.loop import TurnLoop
 from treadle.runtime.parts import TurnParts
 from treadle.runtime.ports import LivePublisher, Provider, Tools
+from treadle.runtime.subagents import SubAgent
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import Configured, Revoked
 from treadle.thread.grants import list_grants
@@ -136,6 +137,7 @@ class Driver:
         *,
         provider: Provider | None = None,
         tools: Tools | None = None,
+        sub_agents: Sequence[SubAgent] | None = None,
     ) -> None:
         """Work with another configuration from the next decision on, also in a running turn.
 
@@ -149,6 +151,7 @@ class Driver:
             config: as for `Driver`; `None` keeps what is recorded.
             provider: who answers from now on; `None` keeps who does.
             tools: who runs calls from now on; `None` keeps who does.
+            sub_agents: those that are offered from now on; `None` keeps them.
 
         Raises:
             StoreError: as `resume`; nothing has changed then.
@@ -157,6 +160,8 @@ class Driver:
         self.journal.check_writable()
         before = self.performer.provider, self.performer.tools
         self.performer.provider, self.performer.tools = provider, tools
+        if sub_agents is not None:
+            self._parts.sub_agents.offer(sub_agents)
         try:
             self._loop.configuration = self._make_configuration(config)
             self._parts.approvals.apply_configuration(self._loop.configuration, tools)

@@ -43,15 +43,21 @@ class SubAgentCalls:
         budget_left: Callable[[], TokenBudget | None],
     ) -> None:
         self._journal = journal
-        self._agents = {agent.name: agent for agent in agents}
+        self._agents: dict[str, SubAgent] = {}
+        self.offer(agents)
         self._approvals = approvals
         self._budget_left = budget_left
         self._at_work: dict[str, ChildEngine] = {}
 
+    def offer(self, agents: Sequence[SubAgent]) -> None:
+        """Offer these from now on; calls of others that are at work go on."""
+        self._offered = tuple(agents)
+        self._agents.update({agent.name: agent for agent in agents})
+
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
         """The tools as the model is told of them."""
-        return tuple(agent.definition for agent in self._agents.values())
+        return tuple(agent.definition for agent in self._offered)
 
     @property
     def usage(self) -> Usage:
@@ -76,6 +82,8 @@ class SubAgentCalls:
             fold.is_private,
             fold.machine.config,
             progress,
+            call.tool_name,
+            self._journal.emit,
         )
         return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
 

@@ -30,7 +30,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.errors import TreadleError
-from treadle.outputs import TurnFinished, TurnOutcome
+from treadle.outputs import Output, SubAgentOutput, TurnFinished, TurnOutcome
 
 DEPTH_MAX: Final = 3
 """How deep sub-agents may be nested under the thread that a person began."""
@@ -69,6 +69,7 @@ class ParentCall(Struct, frozen=True):
     """What a sub-agent has from the call it works for. It is private if the thread of that is.
 
     `config` is the configuration that holds there now; `progress` takes what is told of the call.
+    `name` is what the sub-agent is called there, and `emit` takes everything that it tells.
     """
 
     thread: str
@@ -79,6 +80,30 @@ class ParentCall(Struct, frozen=True):
     is_private: bool = False
     config: AgentConfig = AgentConfig()
     progress: Callable[[ToolProgress], None] = lambda _: None
+    name: str = ""
+    emit: Callable[[Output], None] = lambda _: None
+
+    def relay(self, output: Output) -> None:
+        """Tell there what the sub-agent tells here."""
+        below = output if isinstance(output, SubAgentOutput) else None
+        path = (self.name, *(() if below is None else below.path))
+        told = output if below is None else below.output
+        self.emit(SubAgentOutput(self.call, path, told))
+
+
+def make_listener(
+    own: Callable[[Output], None] | None, origin: ParentCall | None
+) -> Callable[[Output], None] | None:
+    """Who is told what happens: a program's own listener, and who listens where it works for."""
+    if origin is None:
+        return own
+
+    def tell(output: Output) -> None:
+        if own is not None:
+            own(output)
+        origin.relay(output)
+
+    return tell
 
 
 CallWork: TypeAlias = Callable[[], Awaitable[Outcome]]
