@@ -375,13 +375,13 @@ def _scrub(store: LocalStore, world: World, threads: tuple[str, ...]) -> None:
 
 async def _play_task(store: LocalStore, world: World) -> None:
     plan = f"add+read; {HELPER}; idem; say it is done as it was asked for"
-    await _finish_task(_begin_task(store, world, plan), world)
+    await _finish_task(await _begin_task(store, world, plan), world)
 
 
 async def _play_asking_task(store: LocalStore, world: World) -> None:
     """The calls of a task wait for a person, and what their word stands on changes meanwhile."""
     plan = "peek+post+grave+grave+grave; grave+peek; say it is done as it was asked for"
-    engine = _begin_task(store, world, plan)
+    engine = await _begin_task(store, world, plan)
     person = Person(world, engine.thread_id)
     try:
         await engine.resume()
@@ -394,9 +394,13 @@ async def _play_asking_task(store: LocalStore, world: World) -> None:
     await _finish_task(_task(store, world, "").resume(engine.thread_id), world)
 
 
-def _begin_task(store: LocalStore, world: World, plan: str) -> AgentEngine:
+async def _begin_task(store: LocalStore, world: World, plan: str) -> AgentEngine:
     engine = _task(store, world, plan).build()
-    last = store.scan(engine.thread_id).records[-1]
+    try:
+        last = store.scan(engine.thread_id).records[-1]
+    except BaseException:  # the same process may go on with the thread
+        await engine.close()
+        raise
     world.note(Acked(engine.thread_id, last.seq, last.hash, 0))
     return engine
 
