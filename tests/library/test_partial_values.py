@@ -46,7 +46,7 @@ def test_whatever_has_come_is_a_part_of_what_comes(whole: Any, is_ascii: bool) -
     assert seen == whole
 
 
-def test_examples() -> None:
+def test_what_is_open_is_closed_where_it_stands() -> None:
     cases: list[tuple[str, Any]] = [
         ("", UNSET),
         ("Here", UNSET),

@@ -160,14 +160,12 @@ class Driver:
         self.journal.check_writable()
         before = self.performer.provider, self.performer.tools
         self.performer.provider, self.performer.tools = provider, tools
-        if sub_agents is not None:
-            self._parts.sub_agents.offer(sub_agents)
+        self._parts.sub_agents.offer(sub_agents)
         try:
             self._loop.configuration = self._make_configuration(config)
             self._parts.approvals.apply_configuration(self._loop.configuration, tools)
-            turn = self._parts.turn
-            if isinstance(turn.due, SendLlmRequest | Summarize):
-                turn.due = self.journal.machine.obligations()  # as it is sent now
+            if isinstance(self._parts.turn.due, SendLlmRequest | Summarize):
+                self._parts.turn.due = self.journal.machine.obligations()  # as it is sent now
             self._commit_at_once()
         except BaseException:
             self.performer.provider, self.performer.tools = before
@@ -198,10 +196,8 @@ class Driver:
             UsageError: there is no such grant; nothing was recorded.
             StoreError: as `resume`.
         """
-        is_there = any(
-            (one.tool_name, one.kind) == (grant.tool_name, grant.kind) for one in self.grants
-        )
-        if not is_there:
+        known = {(one.tool_name, one.kind) for one in self.grants}
+        if (grant.tool_name, grant.kind) not in known:
             what = f"{grant.tool_name}: {grant.kind}" if grant.kind else grant.tool_name
             raise UsageError(f"{what} is not allowed for good in this thread")
         self.record(Revoked(grant.tool_name, grant.kind))

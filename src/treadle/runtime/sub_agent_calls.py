@@ -49,8 +49,10 @@ class SubAgentCalls:
         self._budget_left = budget_left
         self._at_work: dict[str, ChildEngine] = {}
 
-    def offer(self, agents: Sequence[SubAgent]) -> None:
-        """Offer these from now on; calls of others that are at work go on."""
+    def offer(self, agents: Sequence[SubAgent] | None) -> None:
+        """Offer these from now on, `None` those as before; calls of others at work go on."""
+        if agents is None:
+            return
         self._offered = tuple(agents)
         self._agents.update({agent.name: agent for agent in agents})
 

@@ -98,12 +98,12 @@ def make_listener(
     if origin is None:
         return own
 
-    def tell(output: Output) -> None:
+    def listen(output: Output) -> None:
         if own is not None:
             own(output)
         origin.relay(output)
 
-    return tell
+    return listen
 
 
 CallWork: TypeAlias = Callable[[], Awaitable[Outcome]]
