@@ -52,6 +52,7 @@ FAILED: Final = ToolExecutionOutcome.Error("p", ToolError(ToolErrorKind.INVALID_
 TOLD: Final[tuple[tuple[outputs.Output, tuple[type, ...]], ...]] = (
     (outputs.TurnStarted("T", "hi"), ()),  # the editor has sent it
     (outputs.InputDelivered("hi"), ()),
+    (outputs.SubAgentOutput("c", ("helper",), outputs.TextDelta("hi")), ()),
     (outputs.TextDelta("hi"), (MessageText,)),
     (outputs.ThinkingDelta(""), ()),
     (outputs.ThinkingDelta("hm"), (MessageText,)),
