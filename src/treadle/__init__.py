@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from treadle.models.scripted.provider import ScriptedModel as ScriptedModel
     from treadle.models.scripted.script import load_script as load_script
     from treadle.models.scripted.test_model import TestModel as TestModel
+    from treadle.models.wrapped_provider import wrap_provider as wrap_provider
     from treadle.runtime.builder import AgentBuilder as AgentBuilder
     from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
@@ -167,6 +168,7 @@ _HOME = {
     "load_script": "models.scripted.script",
     "load_settings": "config.loader",
     "tool": "tools.function_tool",
+    "wrap_provider": "models.wrapped_provider",
 }
 
 __all__ = [*_HOME, "__version__"]  # noqa: PLE0604  the keys are strings

@@ -1,9 +1,9 @@
-"""What a provider that stands before another one asks of it."""
+"""What a provider that stands before another one asks of it, and how a function becomes one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable
+from typing import Final, Protocol, TypeAlias
 
 from treadle.core.events import ModelEvent
 from treadle.core.llm import LlmRequest, ModelTraits
@@ -32,3 +32,29 @@ class WrappedProvider(Protocol):
     async def aclose(self) -> None:
         """Free what it holds."""
         ...
+
+
+WrapStream: TypeAlias = Callable[[WrappedProvider, LlmRequest], AsyncGenerator[ModelEvent, None]]
+"""Streams one response in place of the provider behind, which it may ask, or not, or twice."""
+
+
+def wrap_provider(behind: WrappedProvider, stream: WrapStream) -> WrappedProvider:
+    """A provider whose responses come by way of a function: to log, to cache, to fall back.
+
+    Args:
+        behind: says all else, and is given to the function.
+        stream: an asynchronous generator of events, as `stream` of a provider.
+    """
+    return _Wrapper(behind, stream)
+
+
+class _Wrapper:
+    def __init__(self, behind: WrappedProvider, stream: WrapStream) -> None:
+        self._behind, self._stream = behind, stream
+        self.name: Final = behind.name
+        self.traits: Final = behind.traits
+        self.count_tokens: Final = behind.count_tokens
+        self.aclose: Final = behind.aclose
+
+    def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
+        return self._stream(self._behind, request)
