@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
@@ -43,9 +44,11 @@ def main() -> None:
 
 
 def _become(argv: list[str]) -> None:
-    # What Python has taken from the program's signals is given back.
-    for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
+    # What Python, or a shell that began us in the background, has taken of the program's signals is
+    # given back; some are nobody's to set.
+    for number in signal.valid_signals():
+        with suppress(OSError, ValueError):
+            signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(argv[0], argv)  # noqa: S606  the program that was asked for
     except OSError as error:
