@@ -104,7 +104,9 @@ async def test_it_gets_the_environment_that_is_given_and_no_signal_that_is_ignor
         said.append((await read_all(one)).decode())
         await one.close()
     assert said[0] in ("A=1\n", "A=1\nLC_CTYPE=C.UTF-8\n")  # Python itself adds the second
-    assert "SigIgn:\t0000000000000000\n" in said[1]
+    (mask,) = (line.split()[1] for line in said[1].splitlines() if line.startswith("SigIgn"))
+    # The C library keeps two numbers for itself, which `make` passes on as ignored.
+    assert [one for one in signal.valid_signals() if int(mask, 16) >> (one - 1) & 1] == []
 
 
 async def test_one_that_does_not_want_to_end_is_ended_with_its_group(
