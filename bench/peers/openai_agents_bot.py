@@ -41,7 +41,7 @@ class Scripted(Model):
         return ModelResponse(output=output, usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        raise NotImplementedError  # the protocol has it; this program does not stream
 
 
 @function_tool
