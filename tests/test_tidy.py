@@ -54,7 +54,6 @@ MAY_USE: Final = {
     "server/accounts/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/accounts/tokens.py": {"secrets"},  # nobody can guess them
     "app/upkeep/garbage_removal.py": {"datetime"},  # reads the time of the store, asks no clock
-    "app/telemetry/otlp_client.py": {"time"},  # a deadline
     "telemetry/span_fold.py": {"datetime"},  # times of records, read as times
     "app/upkeep/checks.py": {"time"},  # how long a sync takes
     "terminal/chat.py": {"time"},  # the second of two signals

@@ -325,19 +325,27 @@ def test_a_collector_that_is_not_there_or_says_nothing(
         export_trace(store, ID, url)
 
 
+DRIPPED = {
+    "headers": (b"HTTP/1.1 200 OK\r\nx-slow: ", b"x"),
+    "interim answers": (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+    "body": (b"HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n", b" "),
+}
+
+
+@pytest.mark.parametrize("what", DRIPPED)
 def test_a_collector_that_drips_is_not_waited_for(
-    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     put(store, ID, BEGUN)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "300")
-    over = threading.Event()
+    over, (beginning, drop) = threading.Event(), DRIPPED[what]
 
     def drip(listening: socket.socket) -> None:
         connection, _ = listening.accept()
         with connection, suppress(OSError):
-            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 60000\r\n\r\n")
+            connection.sendall(beginning)
             while not over.wait(0.02):
-                connection.sendall(b" ")
+                connection.sendall(drop)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         dripping = threading.Thread(target=drip, args=(listening,))

@@ -7,9 +7,11 @@ for each request.
 
 from __future__ import annotations
 
+import socket
 import ssl
-import time
+import threading
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import httpx2
@@ -56,8 +58,9 @@ def _send_bodies(
     limits = httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S_MAX))
     try:
         with httpx2.Client(timeout=limits, transport=transport, headers=sent) as client:
+            connection = _Connection()
             for body in bodies:
-                _send(client, url, body, time.monotonic() + timeout_s)
+                _send(client, connection, url, body, timeout_s)
     except (httpx2.TimeoutException, TimeoutError):
         raise RemoteUnavailableError(f"the collector at {host} does not answer in time") from None
     except (httpx2.HTTPError, httpx2.StreamError, ssl.SSLError) as error:
@@ -66,19 +69,69 @@ def _send_bodies(
         raise RemoteRefusedError("nothing can be sent to the collector's address") from error
 
 
-def _send(client: httpx2.Client, url: str, body: bytes, deadline: float) -> None:
-    with client.stream("POST", url, content=body) as response:
-        answer = bytearray()
+class _Connection:
+    """What requests go over. It is cut when the time of one is over.
+
+    A limit of httpx is one for each read, and headers may come byte by byte for ever.
+    """
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self._is_cut = False
+
+    def begin_request(self, timeout_s: float) -> threading.Timer:
+        """The clock of a request, which runs; `cancel` it."""
+        self._is_cut = False
+        clock = threading.Timer(timeout_s, self._cut)
+        clock.daemon = True
+        clock.start()
+        return clock
+
+    def trace(self, _: str, info: Mapping[str, Any]) -> None:
+        """Take note of a connection, or of its encrypted form. See `trace` of httpcore."""
+        find = getattr(info.get("return_value"), "get_extra_info", None)
+        if find is not None:
+            self._socket = find("socket")
+        self.check()
+
+    def check(self) -> None:
+        """Raise `TimeoutError` if the time is over."""
+        if self._is_cut:
+            raise TimeoutError
+
+    def _cut(self) -> None:
+        self._is_cut = True
+        with suppress(OSError, TypeError):
+            # Not an SSL socket's own way, which would change it under who reads from it.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # type: ignore[arg-type]
+
+
+def _send(
+    client: httpx2.Client, connection: _Connection, url: str, body: bytes, timeout_s: float
+) -> None:
+    clock = connection.begin_request(timeout_s)
+    try:
+        status, answer = _exchange(client, connection, url, body)
+    except httpx2.HTTPError:
+        connection.check()  # that it was cut, is why
+        raise
+    finally:
+        clock.cancel()
+    if not httpx2.codes.is_success(status):
+        raise _make_status_error(status, httpx2.URL(url).host)
+    _check_partial_success(answer)
+
+
+def _exchange(
+    client: httpx2.Client, connection: _Connection, url: str, body: bytes
+) -> tuple[int, bytes]:
+    answer, traced = bytearray(), {"trace": connection.trace}
+    with client.stream("POST", url, content=body, extensions=traced) as response:
         for piece in response.iter_raw():
             answer += piece
             if len(answer) > ANSWER_SIZE_MAX:
                 break  # whatever it says, it does not need so many words
-            if time.monotonic() > deadline:
-                raise TimeoutError
-        if response.is_success:
-            _check_partial_success(bytes(answer))
-            return
-        raise _make_status_error(response.status_code, httpx2.URL(url).host)
+        return response.status_code, bytes(answer)
 
 
 def _make_status_error(status: int, host: str) -> RemoteError:
