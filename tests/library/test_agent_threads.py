@@ -168,7 +168,7 @@ async def test_a_fork_and_its_base_go_their_own_ways(store: LocalStore) -> None:
 
 async def test_whoever_breaks_out_of_a_stream_can_go_on(store: LocalStore) -> None:
     async with make_agent(store).thread("one") as thread:
-        with pytest.raises(UsageError, match="nothing was said yet"):
+        with pytest.raises(UsageError, match="no turn has ended yet"):
             assert thread.result
         async for output in thread.stream("first"):
             if isinstance(output, outputs.TextDelta):
@@ -237,3 +237,42 @@ async def test_a_question_of_a_thread_is_answered_by_another_process(store: Loca
             assert (await word).output == output
             assert thread.is_waiting
             assert thread.usage.total_tokens > 0
+
+
+async def test_a_closed_thread_takes_nothing_that_nobody_frees(store: LocalStore) -> None:
+    agent = make_agent(store)
+    async with agent.thread("one") as thread:
+        await thread.send("first")
+    for work in (lambda: thread.rewind(0), thread.fork):
+        with pytest.raises(UsageError, match="this thread is closed"):
+            await work()
+    async with agent.thread("one") as again:
+        assert len(again.messages) == 2
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_rewind_that_is_cancelled_leaves_a_thread_that_works(
+    store: LocalStore, steps: int
+) -> None:
+    async with make_agent(store).thread("one") as thread:
+        await thread.send("first")
+        going_back = asyncio.ensure_future(thread.rewind(0))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        going_back.cancel()
+        await asyncio.gather(going_back, return_exceptions=True)
+        assert (await thread.send("and on")).output == "A first answer."
+
+
+async def test_a_turn_that_is_broken_off_has_not_the_answer_of_the_one_before(
+    store: LocalStore,
+) -> None:
+    async with make_agent(store).thread("one") as thread:
+        await thread.send("first")
+        async for output in thread.stream("again"):
+            if isinstance(output, outputs.TextDelta):
+                break
+        with pytest.raises(UsageError, match="no turn has ended yet"):
+            _ = thread.result
+        await thread.resume()
+        assert thread.result.output == "Said twice."

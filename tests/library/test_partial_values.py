@@ -86,3 +86,9 @@ async def test_an_answer_is_followed_while_it_arrives(store: LocalStore) -> None
     assert {"name": "tea", "steps": ["boi"]} in found
     assert found[-1] == result.output.model_dump()
     assert len(found) > 4
+
+
+def test_of_what_is_nested_without_end_nothing_is_said() -> None:
+    assert read_partial("[" * 400) is not UNSET
+    for opening in ("[", '{"a":'):
+        assert read_partial(opening * 200_000) is UNSET

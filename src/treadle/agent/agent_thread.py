@@ -57,6 +57,7 @@ class AgentThread(Generic[OutputT]):
         self._session = session
         self._form = form
         self._last: TurnFinished | None = None
+        self._is_closed = False
 
     # ---- what it is ------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class AgentThread(Generic[OutputT]):
     def result(self) -> Result[OutputT]:
         """The answer of the last turn. Raises as `send`."""
         if self._last is None:
-            raise UsageError("nothing was said yet", hint="send(PROMPT), or resume()")
+            raise UsageError("no turn has ended yet", hint="send(PROMPT), or resume()")
         raise_failure(self._last, self.questions)
         return make_result(self._last, self._form)
 
@@ -172,6 +173,7 @@ class AgentThread(Generic[OutputT]):
 
     async def _work(self, turn: Callable[[], Any]) -> TurnFinished:
         """Work, and send back an answer that does not have its form."""
+        self._last = None  # a turn that is broken off has not the answer of an earlier one
         finished: TurnFinished = await turn()
         used = finished.turn_usage
         for _ in range(FORM_RETRIES_MAX):
@@ -231,7 +233,12 @@ class AgentThread(Generic[OutputT]):
         """A thread of its own that goes on from here; both go their own ways then.
 
         What is under way here stays here. The caller closes it.
+
+        Raises:
+            UsageError: this one is closed.
+            StoreError: it is damaged, or the disk refused.
         """
+        self._check_open()
         made = fork_thread(self._store, self.id, notify=lambda _: None)
         session, family = self._opener.open(made.thread), self._opener.family
         if family.get_present(made.thread) != self.agent:  # a fork has none of a thread's values
@@ -242,19 +249,26 @@ class AgentThread(Generic[OutputT]):
         """Go back to the end of a turn, 0 before the first; nothing is lost of what came after.
 
         Raises:
-            UsageError: there is no such turn, or it stands there already.
+            UsageError: there is no such turn, it stands there already, or it is closed.
             StoreError: another process has taken the thread meanwhile, or the disk refused.
         """
+        self._check_open()
         thread_id = self.id
-        await self._session.close()
-        try:
+        try:  # whoever is cancelled in the middle has a thread that works all the same
+            await self._session.close()
             await rewind_thread(self._store, thread_id, RewindRequest(turn=turn))
         finally:
             self._session = self._opener.open(thread_id)
             self._last = None
 
+    def _check_open(self) -> None:
+        """Raise if nobody would free the thread again that this takes."""
+        if self._is_closed:
+            raise UsageError("this thread is closed", hint="Agent.thread(KEY) opens it again")
+
     async def close(self) -> None:
         """Stop work, record what is known, free the thread. What was running stays unfinished."""
+        self._is_closed = True
         try:
             await self._session.close()
         finally:
