@@ -335,6 +335,24 @@ def test_a_task_begins_anew_within_its_limits_and_those_of_the_evaluation(
     assert (code, found["left"]) == (3, 1)
 
 
+def test_what_it_kept_of_files_is_scrubbed_and_removed_with_its_threads(
+    treadle: Run, thread: str, repository: Path, environment: dict[str, str], script: Script
+) -> None:
+    """Its worktrees are gone by then; the states of files are in the repository."""
+    task = treadle("run", "name it", "-m", script(FIXES), "--approval-mode", "auto")
+    assert task.returncode == 0, task.stderr
+    (repository / "name.txt").unlink()
+    names = {one["id"] for one in json.loads(treadle("list", "--json").stdout)}
+    code, found = evaluate(treadle, *names, "-m", script(FIXES.replace("sum", "loom-4711")))
+    assert (code, found["passed"]) == (0, 3), found["results"]
+    assert treadle("scrub", "--all-threads", "loom-4711", "--yes").returncode == 0
+    assert "loom-4711" not in git(repository, environment, "log", "--all", "-p")
+    names |= {one["thread"] for one in found["results"]}
+    assert treadle("trash", *names).returncode == 0
+    assert treadle("gc", "--yes").returncode == 0
+    assert git(repository, environment, "for-each-ref", "refs/treadle") == ""
+
+
 def test_told_to_end_it_leaves_no_worktree_and_can_be_resumed(
     treadle: Run,
     thread: str,

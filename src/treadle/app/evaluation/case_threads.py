@@ -80,7 +80,12 @@ def _fork(store: LocalStore, turn: RecordedTurn, tag: str) -> str:
 
 
 def open_case(
-    setup: Setup, turn: RecordedTurn, tag: str, budget: TokenBudget | None, on_output: OnOutput
+    setup: Setup,
+    turn: RecordedTurn,
+    tag: str,
+    home: str | None,
+    budget: TokenBudget | None,
+    on_output: OnOutput,
 ) -> OpenThread:
     """The thread of a case, opened; that of a task is made here, as hidden as the recorded one.
 
@@ -88,6 +93,7 @@ def open_case(
         setup: of `make_case_setup`.
         turn: the turn.
         tag: what a new thread is tagged with.
+        home: a folder of the repository, if it is not where it was.
         budget: what is left for it.
         on_output: gets every output.
 
@@ -106,6 +112,7 @@ def open_case(
         turn.task.attachments,
         turn.task.seen,
         (tag,),
+        home or turn.workspace,
     )
     now = setup.store.load(turn.thread).fold
     is_hidden = now.is_private or now.visibility == "private"

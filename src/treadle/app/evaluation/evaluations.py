@@ -399,9 +399,10 @@ class _Runner:
                     self._told.add(notice)
                     self._notify(notice)
 
+        tag, home = TAG + self._id, self._request.folder
         work = work_on_thread(
             setup,
-            lambda: open_case(setup, turn, TAG + self._id, self._make_budget(), watch),
+            lambda: open_case(setup, turn, tag, home, self._make_budget(), watch),
             lambda opened: work_on_case(opened, turn),
             on_open=begin,
             notify=self._notify,

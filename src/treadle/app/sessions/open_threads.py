@@ -35,7 +35,8 @@ class TaskRequest(Struct, frozen=True):
     """A task to be begun; `schema` is the JSON schema its answer must fit: a valid one.
 
     `attachments` are shown with it; their bytes are kept already. `seen` are the files in it.
-    `tags` are those of its thread.
+    `tags` are those of its thread, `home` where its repository stays, if it works in a worktree
+    that does not: the states of its files are looked for there.
     """
 
     text: str
@@ -45,6 +46,7 @@ class TaskRequest(Struct, frozen=True):
     attachments: tuple[Attachment, ...] = ()
     seen: tuple[SeenFile, ...] = ()
     tags: tuple[str, ...] = ()
+    home: str | None = None
 
 
 def open_conversation(
@@ -144,7 +146,7 @@ def begin_task(
     )
     writer = setup.store.create(
         CREATOR,
-        workspace=parts.folder,
+        workspace=task.home or parts.folder,
         cwd=parts.folder,
         is_private=is_private,
         machine=TASK,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import Struct
 
@@ -111,14 +112,14 @@ class FileStateRemover:
         Raises:
             TreadleError: nobody can say.
         """
-        folder = line.workspace_root
-        if folder is None:
+        for folder in self._list_folders(line):
+            layout = await Repository(folder).layout()
+            if not isinstance(layout, Absent):
+                break
+            if layout.why not in (Absence.NO_FOLDER, Absence.NO_REPOSITORY):
+                raise TreadleError(f"they are in {folder}, and {layout.text}")
+        else:
             return None
-        layout = await Repository(folder).layout()
-        if isinstance(layout, Absent):
-            if layout.why in (Absence.NO_FOLDER, Absence.NO_REPOSITORY):
-                return None
-            raise TreadleError(f"they are in {folder}, and {layout.text}")
         tip = await FileStates(folder, line.id).tip()
         if tip is None:
             return None
@@ -131,6 +132,14 @@ class FileStateRemover:
             return ThreadFileStates(line.id, folder), tip
         why = f"file states in {folder}: another copy of thread {line.id} goes on from them"
         return ThreadFileStates(line.id, folder, why), tip
+
+    def _list_folders(self, line: TrashedThread) -> Iterator[str]:
+        """Where it worked last; where it began, if that was a worktree which is gone."""
+        if line.workspace_root is None:
+            return
+        yield line.workspace_root
+        with suppress(TreadleError):
+            yield self._store.load(line.id).fold.header.workspace or line.workspace_root
 
     def _has_recorded(self, thread_id: str, commit: str) -> bool:
         """Whether the thread has recorded this state; its damaged parts count too.
