@@ -209,9 +209,9 @@ async def run_handler(
     tools: HandlerTools,
     llm: HandlerLlm,
     output: Callable[[str], None],
-    at: Callable[[], str],
+    redact: Callable[[str], str],
 ) -> StateCompleted:
-    """Run it to its event.
+    """Run it to its event, which does not say yet when it was.
 
     An exception in it is the event `FatalError`, with `memory.error`, where the graph says what
     comes of that, and for a budget that is used up.
@@ -237,13 +237,15 @@ async def run_handler(
         if not is_bug(error):
             raise
         _log.exception("the handler of %s raised", state.name)
-        fault = f"{type(error).__name__}{_describe_exception(error)}"
+        # Redacted whole: half a secret would be none to whoever looks for it.
+        told = replace_surrogates(f"{type(error).__name__}{_describe_exception(error)}")
+        fault = " ".join(redact(told).splitlines())[:FAULT_LENGTH_MAX]
         failed = HandlerFailed(state.name, fault, _describe_place(error, fault))
         if not isinstance(error, BudgetExceeded) and not _expects_failure(memory, state.name):
             raise failed from error
         changes = MemoryChanges(error=failed.message)
         completed = StateCompleted(state.name, Event.FATAL_ERROR, changes)
-    return replace(completed, usage=llm.usage, at=at())
+    return replace(completed, usage=llm.usage)
 
 
 def _expects_failure(memory: AgentMemory, state: str) -> bool:
@@ -330,12 +332,12 @@ def _describe_place(error: BaseException, fault: str) -> str:
     """Where it was raised, the innermost place last, and what; no values of variables."""
     frames = traceback.extract_tb(error.__traceback__)[1:][-PLACES_MAX:]
     places = [f"{one.filename}:{one.lineno} in {one.name}" for one in frames]
-    return "\n".join([*places, fault[:FAULT_LENGTH_MAX]])
+    return "\n".join([*places, fault])
 
 
 def _describe_exception(error: BaseException) -> str:
     """What an exception says of itself, which may raise as well."""
     try:
         return f": {error}"
-    except Exception:  # noqa: BLE001  its kind has to do
+    except (Exception, SystemExit):  # noqa: BLE001  its kind has to do
         return ""

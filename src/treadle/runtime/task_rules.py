@@ -19,7 +19,13 @@ from treadle.core.task.table import State
 from treadle.errors import AgentError, HandlerFailed, InvalidTransition, OwnershipViolation
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.conversation_rules import ObserveSituation
-from treadle.runtime.handlers import Handler, HandlerLlm, HandlerTools, run_handler
+from treadle.runtime.handlers import (
+    FAULT_LENGTH_MAX,
+    Handler,
+    HandlerLlm,
+    HandlerTools,
+    run_handler,
+)
 from treadle.runtime.inbox import Inbox, StopRequest
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.thread_journal import ThreadJournal
@@ -196,11 +202,14 @@ class TaskRules:
                 output=lambda text: self._journal.emit(
                     outputs.TextDelta(redact(replace_surrogates(text)))
                 ),
-                at=self._journal.now,
+                redact=redact,
             )
             machine.check_completed_state(completed)
         except (InvalidTransition, OwnershipViolation, HandlerFailed) as error:
             self._broken = error  # raised when it is recorded: the program is to be mended
-            why = error.details if isinstance(error, HandlerFailed) else error.message
+            if isinstance(error, HandlerFailed):
+                why = error.details
+            else:  # it has what the handler said, of whatever length
+                why = redact(replace_surrogates(error.message))[:FAULT_LENGTH_MAX]
             return StateFailed(name, llm.usage, self._journal.now(), why)
-        return completed
+        return replace(completed, at=self._journal.now())

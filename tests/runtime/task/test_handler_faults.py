@@ -14,7 +14,8 @@ from runtime.task.agents import DONE, close
 from runtime.task.test_graphs import Handling, checked
 from treadle.core.task.memory import AgentMemory
 from treadle.core.task.table import Event, State
-from treadle.errors import AgentFailed, HandlerFailed
+from treadle.errors import AgentFailed, HandlerFailed, InvalidTransition
+from treadle.runtime.handlers import FAULT_LENGTH_MAX
 
 
 def _raises(error: BaseException) -> Handling:
@@ -153,17 +154,39 @@ async def test_a_handler_can_fail_in_its_own_words(desk: Desk) -> None:
 async def test_a_handler_that_fails_without_a_word_is_still_said_to_have_failed(desk: Desk) -> None:
     class MuteError(Exception):
         def __str__(self) -> str:
-            raise ValueError("no words")
-
-    def raises(_: AgentMemory) -> str:
-        raise MuteError
+            raise self.args[0]
 
     cases: tuple[tuple[Any, str, type[Exception]], ...] = (
-        (raises, "failed: MuteError$", HandlerFailed),
+        (_raises(MuteError(ValueError("no words"))), "failed: MuteError$", HandlerFailed),
+        (_raises(MuteError(SystemExit(3))), "failed: MuteError$", HandlerFailed),
         (lambda _: Event.FATAL_ERROR, "Unknown", AgentFailed),
     )
     for handler, words, kind in cases:
         engine = checked(desk, handler).build()
         with pytest.raises(kind, match=words):
             await engine.run()
+        await close(desk, engine)
+
+
+class _Redactor:
+    def redact(self, text: str) -> str:
+        return text.replace("hunter2-hunter2", "[secret]")
+
+
+async def test_of_what_a_handler_says_a_line_is_kept_without_secrets(desk: Desk) -> None:
+    long = "x" * (FAULT_LENGTH_MAX - 20)
+    cases: tuple[tuple[Handling, type[Exception]], ...] = (
+        (_raises(ValueError(f"{long}hunter2-hunter2{long}")), HandlerFailed),
+        (_raises(ValueError(f"\ud800 hunter2-hunter2\nin {long * 9}")), HandlerFailed),
+        (lambda _: f"hunter2-hunter2{long * 9}", InvalidTransition),
+    )
+    for handler, kind in cases:
+        engine = checked(desk, handler).redactor(_Redactor()).build()
+        with pytest.raises(kind):
+            await engine.run()
+        (error,) = (one["error"] for one in desk.events(engine.thread_id)[-1:])
+        assert "[secret]" in error
+        assert "hunter2" not in error
+        assert len(error.splitlines()[-1]) == FAULT_LENGTH_MAX
+        assert engine.trace[-1].data == error.splitlines()[-1]
         await close(desk, engine)
