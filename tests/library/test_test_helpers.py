@@ -51,7 +51,26 @@ class Tree(Struct):
     below: list[Tree] = []
 
 
+class Chain(pydantic.BaseModel):
+    next: Chain | None
+
+
+class Hedge(Struct, tag=True):
+    grows: Hedge | Leaf
+    more: Hedge | None
+    others: Annotated[list[Hedge | int], Meta(min_length=1)]
+
+
+class Leaf(Struct, tag=True):
+    colour: bytes
+
+
+class Endless(pydantic.BaseModel):
+    next: Endless
+
+
 KINDS: list[Any] = [
+    *(Chain, Hedge, bytes),
     *(int, float, str, bool, None, Colour, Literal["b", "a"], Decimal, date, datetime, UUID),
     *(list[datetime], datetime | None, dict[str, datetime], Optional[datetime]),  # noqa: UP045
     *(Part, Tree, list[int], dict[str, int], tuple[int, str], Part | None, int | str, Any),
@@ -71,6 +90,12 @@ def test_a_sample_fits_its_schema_and_is_a_value_of_its_type() -> None:
         except Exception as error:  # noqa: BLE001
             missed.append((kind, sample, error))
     assert missed == []
+
+
+async def test_of_a_value_without_end_a_test_model_says_so() -> None:
+    agent = Agent("a", model=TestModel(), output=Endless, store=LocalStore.in_memory())
+    with pytest.raises(AgentFailed, match=r"RecursionError: a value of .*Endless has no end"):
+        await agent.run("Hi")
 
 
 async def test_a_test_model_calls_every_tool_once_and_answers_in_the_form() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec import Struct
+
 Schema = Mapping[str, Any]
 
 _TEXTS: Final = MappingProxyType(
@@ -36,9 +38,25 @@ def make_sample(schema: Schema, root: Schema | None = None) -> Any:
     Raises:
         RecursionError: it asks for a value without end.
     """
-    root = schema if root is None else root
+    return _make_value(schema, _Place(schema if root is None else root))
+
+
+class _Place(Struct, frozen=True):
+    """The whole of a schema, and the references that were followed to get to a part of it."""
+
+    root: Schema
+    followed: tuple[str, ...] = ()
+
+    def follow(self, reference: str) -> _Place:
+        if reference in self.followed:  # the least value never holds one of its own kind
+            raise RecursionError(f"a value of {reference} has no end")
+        return _Place(self.root, (*self.followed, reference))
+
+
+def _make_value(schema: Schema, place: _Place) -> Any:
     if "$ref" in schema:
-        return make_sample(_follow(schema["$ref"], root), root)
+        reference = schema["$ref"]
+        return _make_value(_follow(reference, place.root), place.follow(reference))
     for name in ("const", "default"):
         if name in schema:
             return schema[name]
@@ -47,11 +65,23 @@ def make_sample(schema: Schema, root: Schema | None = None) -> Any:
             return schema[name][0]
     for name in ("anyOf", "oneOf", "allOf"):
         if schema.get(name):
-            return make_sample({**schema, **schema[name][0], name: ()}, root)
+            return _make_first(schema, name, place)
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) else kind
     maker = _MAKERS.get(str(kind))
-    return None if maker is None else maker(schema, root)
+    return None if maker is None else maker(schema, place)
+
+
+def _make_first(schema: Schema, name: str, place: _Place) -> Any:
+    """A value of the first of several schemas that has one with an end."""
+    endless: RecursionError | None = None
+    for one in schema[name]:
+        try:
+            return _make_value({**schema, **one, name: ()}, place)
+        except RecursionError as error:
+            endless = error
+    assert endless is not None  # the list is not empty
+    raise endless
 
 
 def _follow(reference: str, root: Schema) -> Schema:
@@ -62,24 +92,25 @@ def _follow(reference: str, root: Schema) -> Schema:
     return found
 
 
-def _make_object(schema: Schema, root: Schema) -> dict[str, Any]:
+def _make_object(schema: Schema, place: _Place) -> dict[str, Any]:
     parts = schema.get("properties", {})
-    return {name: make_sample(parts.get(name, {}), root) for name in schema.get("required", ())}
+    return {name: _make_value(parts.get(name, {}), place) for name in schema.get("required", ())}
 
 
-def _make_array(schema: Schema, root: Schema) -> list[Any]:
-    first = [make_sample(one, root) for one in schema.get("prefixItems", ())]
+def _make_array(schema: Schema, place: _Place) -> list[Any]:
+    first = [_make_value(one, place) for one in schema.get("prefixItems", ())]
     more = schema.get("minItems", 0) - len(first)
-    return first + [make_sample(schema.get("items") or {}, root) for _ in range(more)]
+    return first + [_make_value(schema.get("items") or {}, place) for _ in range(more)]
 
 
-def _make_text(schema: Schema, _: Schema) -> str:
-    text: str = _TEXTS.get(schema.get("format", ""), "a")
+def _make_text(schema: Schema, _: _Place) -> str:
+    is_binary = schema.get("contentEncoding") == "base64"
+    text: str = "YWFh" if is_binary else _TEXTS.get(schema.get("format", ""), "a")
     least: int = schema.get("minLength", 0)
     return text.ljust(least, "a")
 
 
-def _make_number(schema: Schema, _: Schema) -> int | float:
+def _make_number(schema: Schema, _: _Place) -> int | float:
     step = schema.get("multipleOf", 1)
     least = schema.get("minimum", schema.get("exclusiveMinimum", min(0, schema.get("maximum", 0))))
     value: int | float = math.ceil(least / step) * step
@@ -90,7 +121,7 @@ def _make_number(schema: Schema, _: Schema) -> int | float:
     return value
 
 
-_MAKERS: Final[Mapping[str, Callable[[Schema, Schema], Any]]] = MappingProxyType(
+_MAKERS: Final[Mapping[str, Callable[[Schema, _Place], Any]]] = MappingProxyType(
     {
         "object": _make_object,
         "array": _make_array,
