@@ -154,18 +154,18 @@ async def test_no_object_and_no_ref_has_its_name_before_it_is_durable(
     repo: Repo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A git that finds an object believes it, and may move a branch to it at once."""
-    synced: set[str] = set()
+    synced: set[int] = set()
     early: list[Path] = []
     named: list[Path] = []
     real_sync, real_replace = os.fsync, Path.replace
 
     def sync(handle: int) -> None:
         real_sync(handle)
-        synced.add(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        synced.add(os.fstat(handle).st_ino)
 
     def replace(path: Path, target: Path) -> Path:
         named.append(target)
-        early.extend([] if str(path) in synced else [target])
+        early.extend([] if path.stat().st_ino in synced else [target])
         return real_replace(path, target)
 
     monkeypatch.setattr(os, "fsync", sync)

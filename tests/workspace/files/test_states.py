@@ -297,6 +297,31 @@ async def test_a_lock_that_a_dead_git_left_is_removed_and_a_fresh_one_is_not(rep
     assert not lock.exists()
 
 
+async def test_a_lock_that_a_dead_process_of_ours_left_is_in_nobodys_way(repo: Repo) -> None:
+    """It had made the lock of its ref and died before it gave the ref its new contents."""
+    states = states_of(repo)
+    first = await saved(states)
+    lock = repo.path / ".git" / f"{REF}.lock"
+    draft = repo.path / ".git" / f"treadle-{REF.replace('/', '-')}"
+    repo.write("a.py", "x\n")
+    for leave in ("both", "draft", "after the rename"):
+        draft.write_text(f"{'0' * 40}\n")
+        if leave == "both":
+            lock.hardlink_to(draft)
+        elif leave == "after the rename":
+            draft.unlink()
+            draft.hardlink_to(repo.path / ".git" / REF)
+        repo.write("a.py", f"{leave}\n")
+        first = await saved(states_of(repo), first)
+        assert repo.git("rev-parse", REF) == first.commit
+        assert not lock.exists()
+        assert not draft.exists()
+    draft.write_text("")
+    lock.hardlink_to(draft)
+    await states_of(repo).drop()
+    assert repo.git("for-each-ref", REF) == ""
+
+
 async def test_states_are_dropped_and_then_they_are_gone(repo: Repo) -> None:
     states = states_of(repo)
     repo.write("new.txt", "new\n")

@@ -21,7 +21,8 @@ from treadle.errors import FileStateError
 from treadle.workspace.files.entries import LINK, NOT_KEPT, FileEntry, Indexed
 from treadle.workspace.files.git_index import DiskFile, GitIndex, index_version, list_untracked
 from treadle.workspace.files.large_folders import crowds_of
-from treadle.workspace.files.objects import Objects, clock_ns
+from treadle.workspace.files.objects import Objects
+from treadle.workspace.files.private_refs import clock_ns
 from treadle.workspace.git import Layout
 from treadle.workspace.status import Status
 

@@ -6,11 +6,9 @@ import asyncio
 import fcntl
 import os
 import re
-import stat
-import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +21,7 @@ from treadle.scratch_folders import scratch_folder
 from treadle.workspace.files import pack_writer
 from treadle.workspace.files.entries import FileChange, FileEntry, parse_changes
 from treadle.workspace.files.loose_objects import LooseObjects, format_trees
+from treadle.workspace.files.private_refs import remove_dead_lock, write_ref
 from treadle.workspace.git import Absent, Layout, Repository
 from treadle.workspace.git_durability import durable_objects, sync_objects, sync_refs
 
@@ -359,13 +358,13 @@ class Objects:
                 written = list(dict.fromkeys((*self._pending, *contents)))
             await asyncio.to_thread(sync_objects, layout.common_dir / "objects", written)
             # Where refs are files, a new one is written in the time that git takes to start.
-            if not old and await asyncio.to_thread(_write_ref, layout.common_dir, ref, commit):
+            if not old and await asyncio.to_thread(write_ref, layout.common_dir, ref, commit):
                 self._settle()
                 return
         what = ["-d", ref] if commit is None else [ref, commit]
         what += [old] if old else []
         ran = await self.run("update-ref", "--no-deref", *what)
-        if ran.status != 0 and _free(layout.common_dir / f"{ref}.lock", layout.common_dir):
+        if ran.status != 0 and remove_dead_lock(layout.common_dir, ref):
             ran = await self.run("update-ref", "--no-deref", *what)
         if ran.status != 0:
             said = ran.err.decode("utf-8", "replace").strip().partition("\n")[0]
@@ -402,64 +401,6 @@ def set_aside(objects: Objects) -> Iterator[Objects]:
     """The same objects, where all that is made is gone afterwards."""
     with scratch_folder() as folder:
         yield objects.beside(Path(folder))
-
-
-STALE_NS: Final = 60 * 10**9
-"""A lock on a private ref that is older than this is nobody's: one writer has the thread, and git
-holds such a lock for milliseconds. Without this a power cut in between would end all saving."""
-
-
-_REF_MODE: Final = 0o666
-
-
-def _write_ref(common_dir: Path, ref: str, commit: str) -> bool:
-    """Point a ref to a commit, durably, as git does; whether that could be done.
-
-    It cannot where refs are kept in tables, nor while somebody holds its lock.
-    """
-    path, lock = common_dir / ref, common_dir / f"{ref}.lock"
-    if (common_dir / "reftable").exists():
-        return False
-    try:
-        mode = stat.S_IMODE((common_dir / "refs").stat().st_mode)
-        with suppress(FileExistsError):
-            path.parent.mkdir()
-            path.parent.chmod(mode)  # who shares a repository by a group says so there
-        file = lock.open("xb")
-    except OSError:
-        return False
-    try:
-        with file:
-            file.write(f"{commit}\n".encode())
-            file.flush()
-            os.fchmod(file.fileno(), _REF_MODE & mode)
-            os.fsync(file.fileno())
-        lock.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            lock.unlink()
-        if isinstance(error, OSError):
-            raise FileStateError(f"{ref} cannot be written: {error.strerror}") from error
-        raise
-    sync_refs({path: common_dir})
-    return True
-
-
-def _free(lock: Path, folder: Path) -> bool:
-    """Remove a lock that a dead git has left; the file system's clock judges its age."""
-    try:
-        if clock_ns(folder) - lock.stat().st_mtime_ns < STALE_NS:
-            return False
-        lock.unlink()
-    except OSError:
-        return False
-    return True
-
-
-def clock_ns(folder: Path) -> int:
-    """Now, in nanoseconds, by the clock that stamps the files of this folder."""
-    with tempfile.TemporaryFile(dir=folder) as fresh:
-        return os.fstat(fresh.fileno()).st_mtime_ns
 
 
 def _quoted(path: bytes) -> bytes:
