@@ -269,12 +269,21 @@ def test_checks_that_hang_and_functions_that_fail_are_said(
     score = tmp_path / "score.py"
     score.write_text(
         "def raises(run):\n    raise KeyError('loom')\ndef counts(run):\n    return 1\nthing = 3\n"
+        "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\n"
+        "def hides(run):\n    raise Mute\n"
+        "def stops(run):\n    raise KeyboardInterrupt\n"
+        "def cancels(run):\n    import asyncio\n    raise asyncio.CancelledError\n"
+        "def exits(run):\n    raise SystemExit(0)\n"
     )
     wanted = {
         "raises": "line 2: KeyError: 'loom'",
         "counts": "gave a int, not True or False",
         "thing": "it is no function",
         "missing": "has no missing",
+        "hides": ":hides: ",
+        "stops": ":stops: KeyboardInterrupt",
+        "cancels": ":cancels: CancelledError",
+        "exits": "SystemExit: 0",
     }
     for name, words in wanted.items():
         code, found = evaluate(treadle, case, "-m", model, "--score", f"{score}:{name}")

@@ -158,7 +158,7 @@ def read_lines(store: LocalStore, evaluation: str) -> list[Line]:
     whole = data[: data.rfind(b"\n") + 1]
     try:
         lines = [_decode(line) for line in whole.splitlines()]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is damaged, or of a newer version: {error}") from error
     if not lines or not isinstance(lines[0], Planned):
         raise UsageError(f"{path} does not say what was to be run")

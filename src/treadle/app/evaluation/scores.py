@@ -8,6 +8,7 @@ import os
 import re
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +36,8 @@ JUDGE_TRIES: Final = 2
 _JUDGE_TOKENS_MAX: Final = 4_000
 _JUDGE_SILENCE_S_MAX: Final = 120.0
 _CHECK_OUTPUT_MAX: Final = 64 * 1024
+_MARK: Final = re.compile(r"<(?=\s*/?\s*(?:rubric|prompt|answer|diff)\b)", re.IGNORECASE)
+_SHOWN_MARK: Final = "&lt;"
 
 JUDGE_PROMPT: Final = """\
 You judge the work of a coding agent by a rubric. You get the rubric, what the agent was asked, its
@@ -98,7 +101,7 @@ async def score_run(
         for command in request.checks
     ]
     if request.function:
-        steps.append(lambda: asyncio.to_thread(_call_function, request.function, run))
+        steps.append(lambda: _score_by_function(request.function, run))
     if judge is not None:
         steps.append(lambda: _judge(judge, run))
     score = Score(CaseVerdict.PASSED)
@@ -141,6 +144,24 @@ async def _run_unconfined(argv: tuple[str, ...], folder: Path, limit_s: float) -
         return Ran(NOT_STARTED, err=str(error).encode())
 
 
+async def _score_by_function(place: str, run: ScoredRun) -> Score:
+    """In a thread that nothing waits for at the end: one that never returns holds no Ctrl-C up."""
+    loop = asyncio.get_running_loop()
+    scored: asyncio.Future[Score] = loop.create_future()
+
+    def give(score: Score) -> None:
+        if not scored.done():
+            scored.set_result(score)
+
+    def call() -> None:
+        score = _call_function(place, run)
+        with suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            loop.call_soon_threadsafe(give, score)
+
+    threading.Thread(target=call, name="score", daemon=True).start()
+    return await scored
+
+
 def _call_function(place: str, run: ScoredRun) -> Score:
     def call(found: object) -> object:
         if not callable(found):
@@ -152,6 +173,8 @@ def _call_function(place: str, run: ScoredRun) -> Score:
             said = use_name_in_file(place, "function", call)
     except UsageError as error:
         return _make_score(CaseVerdict.NOT_SCORED, error.message)
+    except BaseException as error:  # noqa: BLE001  nobody's Ctrl-C arrives in this thread
+        return _make_score(CaseVerdict.NOT_SCORED, f"{place}: {type(error).__name__}")
     if not isinstance(said, bool):
         kind = type(said).__name__
         return _make_score(CaseVerdict.NOT_SCORED, f"{place} gave a {kind}, not True or False")
@@ -168,7 +191,7 @@ async def _judge(judge: Judge, run: ScoredRun) -> Score:
         ("answer", run.answer),
         ("diff", run.diff or "(no file was changed)"),
     )
-    text = "\n\n".join(f"<{name}>\n{_cut_middle(said)}\n</{name}>" for name, said in parts)
+    text = "\n\n".join(_quote_part(name, said) for name, said in parts)
     usage, said = Usage(), ""
     for _ in range(JUDGE_TRIES):
         said, used = await send_side_request(
@@ -193,16 +216,26 @@ async def _judge(judge: Judge, run: ScoredRun) -> Score:
 
 
 def _read_judgement(said: str) -> dict[str, Any] | None:
-    """The last JSON object with a verdict: models put words and fences around it."""
-    decoder, found = json.JSONDecoder(), None
+    """The last JSON object with a verdict: models put words and fences around it.
+
+    What stands within one may quote the work that is judged, and is no verdict.
+    """
+    decoder, found, end = json.JSONDecoder(), None, 0
     for match in re.finditer(r"\{", said):
+        if match.start() < end:
+            continue
         try:
-            value, _ = decoder.raw_decode(said, match.start())
+            value, after = decoder.raw_decode(said, match.start())
         except (ValueError, RecursionError):
             continue
         if isinstance(value, dict) and isinstance(value.get("passed"), bool):
-            found = value
+            found, end = value, after
     return found
+
+
+def _quote_part(name: str, said: str) -> str:
+    """A part between marks, which cannot end before its end nor begin another."""
+    return f"<{name}>\n{_MARK.sub(_SHOWN_MARK, _cut_middle(said))}\n</{name}>"
 
 
 def _cut_middle(text: str) -> str:
