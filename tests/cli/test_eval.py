@@ -69,6 +69,30 @@ def evaluate(treadle: Run, *arguments: str, **extra: Any) -> tuple[int, dict[str
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.fixture
+def start_waiting(
+    thread: str, repository: Path, environment: dict[str, str], script: Script, tmp_path: Path
+) -> Callable[[str], subprocess.Popen[str]]:
+    """Start an evaluation of the thread, and come back when its second turn runs a command."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    waiting = script(FIXES.replace("echo sum > name.txt", f"echo > {fifo}; sleep 600"))
+
+    def start(turn: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "treadle", "eval", f"{thread}{turn}", "-m", waiting],
+            cwd=repository,
+            env=environment | {"TREADLE_SANDBOX": "off"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        fifo.read_text()
+        return process
+
+    return start
+
+
 def git(repository: Path, environment: dict[str, str], *arguments: str) -> str:
     return subprocess.run(
         ["git", *arguments],
@@ -178,23 +202,13 @@ def test_after_kill_9_what_has_a_result_is_not_run_again(
     repository: Path,
     environment: dict[str, str],
     script: Script,
-    tmp_path: Path,
+    start_waiting: Callable[[str], subprocess.Popen[str]],
 ) -> None:
-    """The process is killed while its model thinks, with a worktree in place."""
+    """The process is killed while a command runs, with a worktree in place."""
     before = look(repository, environment)
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    waiting = FIXES.replace("echo sum > name.txt", f"echo > {fifo}; sleep 600")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "treadle", "eval", thread, "-m", script(waiting)],
-        cwd=repository,
-        env=environment | {"TREADLE_SANDBOX": "off"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    fifo.read_text()  # the command of the second case runs
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process = start_waiting("")
+    process.kill()
+    process.communicate()
     (listed,) = json.loads(treadle("eval", "list", "--output-format", "json").stdout)
     assert (listed["passed"], listed["left"]) == (1, 1)
     assert len(look(repository, environment)[4].splitlines()) == 2, "its worktree is there"  # type: ignore[attr-defined]
@@ -369,21 +383,11 @@ def test_told_to_end_it_leaves_no_worktree_and_can_be_resumed(
     environment: dict[str, str],
     script: Script,
     tmp_path: Path,
+    start_waiting: Callable[[str], subprocess.Popen[str]],
 ) -> None:
     before = look(repository, environment)
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
-    waiting = FIXES.replace("echo sum > name.txt", f"echo > {fifo}; sleep 600")
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "treadle", "eval", f"{thread}:2", "-m", script(waiting)],
-            cwd=repository,
-            env=environment | {"TREADLE_SANDBOX": "off"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        fifo.read_text()
+        process = start_waiting(":2")
         process.send_signal(number)
         _, said = process.communicate()
         assert process.returncode == code, said
