@@ -148,3 +148,19 @@ def both(environment: dict[str, str], *arguments: str, cwd: Path) -> str:
         check=True,
     )
     return done.stdout
+
+
+def test_of_a_long_output_the_end_is_kept_and_the_rest_is_counted(
+    start: Start, repository: Path, environment: dict[str, str]
+) -> None:
+    talk = start()
+    talk.say("!seq -f %015.0f 1 200000", "000000000200000")
+    talk.say("good morning", "Hello there.")
+    assert talk.leave() == 0
+    (journal,) = repository.parent.rglob("T-*.jsonl")
+    events = [json.loads(line).get("event", {}) for line in journal.read_text().splitlines()]
+    (output,) = (event["output"] for event in events if event.get("type") == "command_shown")
+    first, second, *_, last = output.splitlines()
+    dropped = (int(second) - 1) * 16
+    assert first == f"[... {dropped} bytes of output before this were not kept ...]"
+    assert last == "000000000200000"

@@ -78,9 +78,11 @@ async def run_shell(
     from treadle.process.program import Cause, run
 
     call = ToolCall(f"own-{next(_numbers)}", PERSONS_COMMAND, json.dumps({"command": command}))
-    output = bytearray()
+    output, size = bytearray(), 0
 
     def add_output(data: bytes) -> None:
+        nonlocal size
+        size += len(data)
         output.extend(data)
         del output[:-OUTPUT_SIZE_MAX]
 
@@ -97,7 +99,7 @@ async def run_shell(
     is_cancelled = ended.cause is Cause.CANCEL
     if is_cancelled:
         asyncio.current_task().uncancel()  # type: ignore[union-attr]
-    text = output.decode("utf-8", "replace").rstrip("\n")
+    text = _read_end(bytes(output), size)
     await _wait_uncancelled(record(text, ended.exit_code))  # first: the terminal may be gone
     told = f"{text}\n[exit code {ended.exit_code}]" if text else f"[exit code {ended.exit_code}]"
     if is_cancelled:
@@ -110,6 +112,16 @@ async def run_shell(
         view.show(
             ToolFinished(call.id, call.tool_name, ToolExecutionOutcome.Success(call.id, told))
         )
+
+
+def _read_end(output: bytes, size: int) -> str:
+    """The end of an output as text, with a word on the bytes before it, if they were not kept."""
+    dropped = size - len(output)
+    if not dropped:
+        return output.decode("utf-8", "replace").rstrip("\n")
+    broken = output.find(b"\n") + 1  # of the line that the cut went through
+    text = output[broken:].decode("utf-8", "replace").rstrip("\n")
+    return f"[... {dropped + broken} bytes of output before this were not kept ...]\n{text}"
 
 
 async def _wait_uncancelled(work: Awaitable[None]) -> None:
