@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from treadle.core.tools import EffectClass as EffectClass
     from treadle.core.tools import RiskLevel as RiskLevel
     from treadle.core.tools import ToolDefinition as ToolDefinition
+    from treadle.core.tools import ToolErrorKind as ToolErrorKind
+    from treadle.core.tools import ToolProgress as ToolProgress
     from treadle.errors import AgentError as AgentError
     from treadle.errors import AgentFailed as AgentFailed
     from treadle.errors import ApprovalNeeded as ApprovalNeeded
@@ -154,7 +156,9 @@ _HOME = {
     "ToolCall": "core.messages",
     "ToolContext": "tools.context",
     "ToolDefinition": "core.tools",
+    "ToolErrorKind": "core.tools",
     "ToolFailure": "tool_failure",
+    "ToolProgress": "core.tools",
     "ToolReturn": "tools.tool_return",
     "Trace": "core.task.trace",
     "TransitionTable": "core.task.table",

@@ -130,6 +130,19 @@ async def test_any_exception_of_a_tool_is_an_internal_error(
     assert await kind_of(raises(error, in_loop=in_loop)) == (ToolErrorKind.INTERNAL, message)
 
 
+@for_every_row("kind", ["FAILED", None, 7])
+async def test_a_failure_of_a_kind_that_there_is_not_is_an_internal_error(kind: Any) -> None:
+    @tool
+    def lookup() -> str:
+        """Fail in a way of its own."""
+        raise ToolFailure(kind, "no order 7")
+
+    assert await kind_of(lookup) == (
+        ToolErrorKind.INTERNAL,
+        f"ValueError: {kind!r} is not a valid ToolErrorKind",
+    )
+
+
 async def test_even_stop_iteration_comes_out_of_a_thread() -> None:
     kind, message = await kind_of(raises(StopIteration()))
     assert kind is ToolErrorKind.INTERNAL
