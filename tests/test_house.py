@@ -26,7 +26,6 @@ WIDE_FUNCTIONS: Final = frozenset(
         "store/local_store.py:create",
         "sync/engine.py:__init__",
         "tools/bash.py:bash",  # what a model can say of a command
-        "workspace/commit.py:__init__",
     )
 )
 LARGE_CLASSES: Final = frozenset(

@@ -312,22 +312,6 @@ async def test_it_can_be_switched_off(repo: Repo) -> None:
     assert repo.short_status == [" M a.py"]
 
 
-async def test_the_trailer_can_be_switched_off(repo: Repo) -> None:
-    agent = Agent(repo.path, with_trailer=False)
-    await agent.begin()
-    repo.write("a.py", "1\n")
-    await agent.end(edited("a.py"))
-    assert repo.message == "chore: update a.py"
-
-
-async def test_other_tools_may_change_files_without_naming_them(repo: Repo) -> None:
-    agent = Agent(repo.path, unnamed_tools={"generate"})
-    await agent.begin()
-    repo.write("a.py", "1\n")
-    assert await agent.end(BASH) == HookResult()
-    assert (await agent.end(CompletedToolInfo("generate", True))).action_taken
-
-
 async def test_without_a_look_before_nothing_is_committed_and_that_is_said(repo: Repo) -> None:
     agent = Agent(repo.path)
     repo.write("a.py", "1\n")

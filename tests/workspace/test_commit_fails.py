@@ -11,7 +11,7 @@ import pytest
 from runtime.clock import use_up
 from runtime.fifo import read_fifo
 from treadle.thread.facts import GitObserved
-from treadle.workspace.commit import HookResult
+from treadle.workspace.commit import CommitLimits, HookResult
 from treadle.workspace.safe_commit import NO_IDENTITY
 from workspace.repo import BASH, Agent, Repo, edited, is_gone
 
@@ -137,7 +137,7 @@ async def test_a_new_process_takes_what_was_left_for_the_persons(repo: Repo) -> 
 async def test_a_hook_that_hangs_is_ended_with_its_children(repo: Repo) -> None:
     os.mkfifo(repo.path / ".git/begun")
     repo.hook("pre-commit", "echo $$ > .git/begun; sleep 1000")
-    agent = Agent(repo.path, hook_timeout_s=HOOK_S)
+    agent = Agent(repo.path, limits=CommitLimits(commit_s=HOOK_S))
     hung = asyncio.ensure_future(begun_and_over(repo))
     await fails(repo, agent, "git commit took more than 500 s")
     assert is_gone(int(await hung))
@@ -148,7 +148,7 @@ async def test_a_hook_that_hangs_is_ended_with_its_children(repo: Repo) -> None:
 async def test_a_hook_that_hangs_after_the_commit_does_not_undo_it(repo: Repo) -> None:
     os.mkfifo(repo.path / ".git/begun")
     repo.hook("post-commit", "echo > .git/begun; sleep 1000")
-    agent = Agent(repo.path, hook_timeout_s=HOOK_S)
+    agent = Agent(repo.path, limits=CommitLimits(commit_s=HOOK_S))
     await agent.begin()
     repo.write("new.py", "1\n")
     hung = asyncio.ensure_future(begun_and_over(repo))

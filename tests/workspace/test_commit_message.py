@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from treadle.secrets.redaction import Redactor
+from treadle.workspace.commit import CommitLimits
 from treadle.workspace.message import DIFF_SIZE_MAX
 from workspace.repo import BASH, TRAILER, Agent, Repo, edited
 
@@ -62,7 +63,7 @@ async def test_a_composer_that_raises_or_hangs_does_not_stop_the_commit(repo: Re
     await edit(repo, Composer("fix: x", fail))
     assert repo.message.startswith("chore: update a.py")
     repo.git("reset", "--hard", "HEAD~1")
-    await edit(repo, Composer("fix: x", hang), compose_timeout_s=0.05)
+    await edit(repo, Composer("fix: x", hang), limits=CommitLimits(compose_s=0.05))
     assert repo.message.startswith("chore: update a.py")
 
 

@@ -14,6 +14,7 @@ from treadle.app.sessions.confined_hooks import make_hook_runner
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.detect import BACKENDS, find_backend
 from treadle.sandbox.policy import Network, Policy
+from treadle.workspace.commit import CommitLimits
 from workspace.repo import BASH, TRAILER, Agent, Repo, edited
 
 HOOK_S = 500.0
@@ -30,7 +31,7 @@ def agent_of(repo: Repo, backend: str, folder: str = ".", **policy: object) -> A
     where = repo.path / folder
     backends = (backend,) if backend else ()
     box = Sandbox(Policy(**options), where, backends=backends)  # type: ignore[arg-type]
-    return Agent(where, confined=make_hook_runner(box), hook_timeout_s=HOOK_S)
+    return Agent(where, confined=make_hook_runner(box), limits=CommitLimits(commit_s=HOOK_S))
 
 
 async def test_what_a_hook_calls_reaches_no_further_than_a_command(

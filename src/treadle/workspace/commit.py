@@ -78,6 +78,21 @@ class _Left(Struct, frozen=True):
     digest: str
 
 
+class CommitLimits(Struct, frozen=True):
+    """How long a commit may take.
+
+    Args:
+        commit_s: seconds for the commit itself, with hooks and signing.
+        compose_s: seconds to wait for its message.
+    """
+
+    commit_s: float = HOOK_S_MAX
+    compose_s: float = COMPOSE_S_MAX
+
+
+DEFAULT_LIMITS: Final = CommitLimits()
+
+
 class GitWorkspace:
     """The folder an agent works in, seen through git.
 
@@ -88,10 +103,7 @@ class GitWorkspace:
         compose: asks somebody for a commit message; without it messages are plain.
         redactor: keeps known secrets out of diffs and out of commits.
         hides: whether a path is hidden from tools: what changed there was not the agent.
-        hook_timeout_s: seconds for one commit, with hooks and signing.
-        compose_timeout_s: seconds to wait for `compose`.
-        with_trailer: whether messages end with the trailer.
-        unnamed_tools: the tools that may change files without naming them in `changed`.
+        limits: how long it waits for others.
         confined: runs the hooks of a commit; without it, git does, as the person.
 
     One object serves one thread in one process. It remembers what the agent changed and could not
@@ -106,10 +118,7 @@ class GitWorkspace:
         compose: Compose | None = None,
         redactor: Redacts | None = None,
         hides: Callable[[Path], bool] | None = None,
-        hook_timeout_s: float = HOOK_S_MAX,
-        compose_timeout_s: float = COMPOSE_S_MAX,
-        with_trailer: bool = True,
-        unnamed_tools: Collection[str] = UNNAMED_TOOLS,
+        limits: CommitLimits = DEFAULT_LIMITS,
         confined: RunsConfined | None = None,
     ) -> None:
         self._repository = folder if isinstance(folder, Repository) else Repository(folder)
@@ -117,10 +126,7 @@ class GitWorkspace:
         self._compose = compose
         self._redact: Callable[[str], str] = redactor.redact if redactor is not None else str
         self._hides = hides
-        self._hook_timeout_s = hook_timeout_s
-        self._compose_timeout_s = compose_timeout_s
-        self._with_trailer = with_trailer
-        self._unnamed_tools = frozenset(unnamed_tools)
+        self._limits = limits
         self._confined = confined
         self._left: dict[str, _Left] = {}
         self._others = OthersChanges()
@@ -190,7 +196,7 @@ class GitWorkspace:
         is_whole: bool,
         trailer: str,
     ) -> HookResult:
-        names, has_unnamed = claims(completed, self._unnamed_tools)
+        names, has_unnamed = claims(completed, UNNAMED_TOOLS)
         if not self._auto_commit and before is not None and (names or is_whole):
             named = await asyncio.to_thread(_normalise, self._repository.folder, names)
             self._others.expect(before.changed, None if has_unnamed and is_whole else named)
@@ -256,7 +262,7 @@ class GitWorkspace:
         if obstacle:
             return HookResult(note=_not_committed(obstacle)), set()
         message = await make_message(
-            repository, status, mine, self._compose, self._redact, self._compose_timeout_s
+            repository, status, mine, self._compose, self._redact, self._limits.compose_s
         )
         # Composing takes seconds. What somebody changed meanwhile is not the agent's any more.
         now = await asyncio.to_thread(self._look_at_all, mine)
@@ -264,14 +270,14 @@ class GitWorkspace:
         mine = [change for change in mine if change.name not in theirs]
         if not mine:
             return HookResult(note=_not_committed("the files were changed meanwhile")), theirs
-        whole = f"{message}\n\n{trailer}" if self._with_trailer and trailer else message
+        whole = f"{message}\n\n{trailer}" if trailer else message
         made = await commit_only(
             repository,
             status,
             mine,
             whole,
             settings=settings,
-            timeout_s=self._hook_timeout_s,
+            timeout_s=self._limits.commit_s,
             confined=self._confined,
         )
         if isinstance(made, Refused):
