@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from treadle.errors import TreadleError as TreadleError
     from treadle.errors import UnknownThreadError as UnknownThreadError
     from treadle.errors import UsageError as UsageError
+    from treadle.mcp.prompts import ServerPrompt as ServerPrompt
     from treadle.mcp.server import MCPRule as MCPRule
     from treadle.mcp.server import MCPServer as MCPServer
     from treadle.models.anthropic.provider import AnthropicProvider as AnthropicProvider
@@ -142,6 +143,7 @@ _HOME = {
     "Result": "agent.result",
     "RiskLevel": "core.tools",
     "ScriptedModel": "models.scripted.provider",
+    "ServerPrompt": "mcp.prompts",
     "Session": "runtime.session",
     "ShownFile": "tools.tool_return",
     "State": "core.task.table",

@@ -70,6 +70,41 @@ ODD_TOOLS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+def list_prompts(params: dict[str, Any]) -> dict[str, Any]:
+    if HOW == "endless prompts":
+        n = int(params.get("cursor", 0))
+        return {"prompts": [{"name": f"p{n}"}], "nextCursor": str(n + 1)}
+    if HOW == "changed prompts" and (FOLDER / "notes.txt").exists():
+        return {"prompts": [*PROMPTS, {"name": "late"}]}
+    if HOW == "silent prompts":
+        signal.pause()
+    return {"prompts": ODD_PROMPTS if HOW == "odd prompts" else PROMPTS}
+
+
+PROMPTS: list[dict[str, Any]] = [
+    {"name": "review", "description": "Looks at\x1b[2J it.", "arguments": [
+        {"name": "path", "required": True}, {"name": "style"}]},
+]  # fmt: skip
+ODD_PROMPTS: list[dict[str, Any]] = [
+    {"name": "two words"},
+    {"name": "esc\x1b[2J"},
+    {"name": "a/b"},
+    {"name": "x" * 101},
+    {"name": "many", "arguments": [{"name": f"a{n}"} for n in range(21)]},
+    {"name": "bad", "arguments": [{"name": "a b"}]},
+    {"name": "good", "description": "d" * 10_000 + "\n\n"},
+    {"name": "good", "description": "again"},
+]
+
+
+def get_prompt(params: dict[str, Any]) -> dict[str, Any]:
+    if HOW == "silent prompts":
+        signal.pause()
+    words = "g" * 1_000_000 if HOW == "giant prompt" else json.dumps(params, sort_keys=True)
+    words = "" if HOW == "empty prompt" else words
+    return {"messages": [{"role": "user", "content": {"type": "text", "text": words}}]}
+
+
 def write_down(words: str) -> None:
     with (FOLDER / "notes.txt").open("a") as file:
         file.write(words + "\n")
@@ -152,12 +187,22 @@ def answer(request: dict[str, Any]) -> dict[str, Any] | None:
                 (FOLDER / "go").read_text()
             return {
                 "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {"listChanged": True}},
+                "capabilities": {"tools": {"listChanged": True}, "completions": {}}
+                | ({"prompts": {"listChanged": True}} if "prompt" in HOW else {}),
                 "serverInfo": {"name": "plain", "version": "1"},
             }
         case "tools/list":
             return list_tools(request.get("params") or {})
+        case "prompts/list":
+            return list_prompts(request.get("params") or {})
+        case "prompts/get":
+            return get_prompt(request["params"])
+        case "completion/complete":
+            return {"completion": {"values": ["two words", "es\x1bc", "x" * 300, "", *"ab" * 200]}}
         case "tools/call":
+            if HOW == "changed prompts":
+                write_down("called")
+                send({"method": "notifications/prompts/list_changed"})
             if HOW == "late tool":
                 send({"method": "notifications/tools/list_changed"})
             return call_tool(request)

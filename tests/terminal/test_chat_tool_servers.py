@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cli.conftest import Run
+from terminal.harness import ENTER, TAB
 from terminal.talks import Start
 from terminal.test_chat_commands import is_at_rest
 
@@ -25,7 +26,6 @@ def test_servers_are_shown_with_their_state_before_and_after_they_are_needed(
     talk.wait_for("gone is not used: the variable GONE_TOKEN is not set")
     talk.say("/mcp", "starts with the next prompt")
     assert "the variable GONE_TOKEN is not set" in talk.text
-    talk.say("/mcp plain", "its tools are not known yet")
     talk.say("/mcp plane", "no server is called plane; there are: broken, gone, plain")
     talk.say("hello", "Hello there.")
     talk.wait_for(is_at_rest)
@@ -45,6 +45,39 @@ def test_servers_are_shown_with_their_state_before_and_after_they_are_needed(
     names = [[tool["name"] for tool in one["config"]["tools"]] for one in offered]
     counts = [len([name for name in one if name.startswith("plain__")]) for one in names]
     assert (counts[0], {*counts[1:]}) == (0, {3})
+
+
+def test_prompts_of_a_server_are_named_completed_and_said(
+    start: Start, treadle: Run, repository: Path
+) -> None:
+    (repository / "left").mkdir()
+    command = (sys.executable, str(PLAIN), "a prompt", "left")
+    assert treadle("mcp", "add", "plain", "--write", "--", *command).returncode == 0
+    talk = start("--approval-mode", "plan", columns=120, rows=50)
+    talk.wait_for("a new thread in")
+    talk.say("/mcp plain", "/plain:review PATH [STYLE]")
+    talk.type("/plain:")
+    talk.wait_for("\n  /plain:review PATH [STYLE]  Looks at")
+    talk.type(TAB)
+    talk.wait_for("> /plain:review\n")
+    talk.type(TAB)
+    talk.wait_for('\n  "two words"')
+    talk.type(TAB)
+    talk.wait_for('> /plain:review "two words"\n')
+    talk.type("second" + ENTER)
+    talk.wait_for("The second answer.")
+    talk.wait_for(is_at_rest)
+    talk.say("/plain:review", "plain:review needs path")
+    talk.wait_for("> /plain:review\n")  # it stands in the input again
+    talk.type("\x15")
+    talk.say("/plain:other x", "the MCP server plain has no prompt 'other'")
+    talk.type("\x15")
+    assert talk.leave() == 0
+    [thread] = json.loads(treadle("list", "--json").stdout)
+    assert thread["title"] == '/plain:review "two words" second'
+    shown = json.loads(treadle("show", thread["id"], "--json").stdout)
+    said = shown["conversation"]["messages"][0]["content"]
+    assert '"arguments": {"path": "two words", "style": "second"}' in said
 
 
 def test_where_the_settings_name_none_it_is_told_how_one_is_added(start: Start) -> None:

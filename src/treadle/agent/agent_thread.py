@@ -11,6 +11,7 @@ from treadle.agent.builders import SessionOpener
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.partial_values import follow_answer
 from treadle.agent.result import Result, make_result, raise_failure
+from treadle.agent.thread_prompts import ThreadPrompts
 from treadle.agent.type_variables import OutputT
 from treadle.app.files.rewind import RewindRequest, rewind_thread
 from treadle.app.threads.forks import fork_thread
@@ -51,13 +52,13 @@ class AgentThread(Generic[OutputT]):
         form: AnswerForm[Any] | None,
     ) -> None:
         self.key = key
-        self._store = store
-        self._opener = opener
+        self._store, self._opener = store, opener
         opener.enter(self)
         self._session = session
         self._form = form
         self._last: TurnFinished | None = None
         self._is_closed = False
+        self.prompts = ThreadPrompts(lambda: opener.family.find(self.agent).tools)
 
     # ---- what it is ------------------------------------------------------------------------------
 

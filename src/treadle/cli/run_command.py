@@ -66,7 +66,7 @@ def _run_task(text: str, **given: Any) -> int:
 
     from treadle.app.sessions.answer_schema import read_answer_schema
     from treadle.app.sessions.open_threads import OpenThread, TaskRequest, begin_task
-    from treadle.app.sessions.prompt_text import prepare_prompt
+    from treadle.app.sessions.prompt_text import prepare_task_prompt
     from treadle.app.sessions.setup import RunChoice
     from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
     from treadle.app.sessions.thread_work import finish_task
@@ -94,7 +94,7 @@ def _run_task(text: str, **given: Any) -> int:
         make_host(),
         no_commit=given["no_commit"],
     )
-    said = asyncio.run(prepare_prompt(setup, typed, piped))
+    said = asyncio.run(prepare_task_prompt(setup, typed, piped))
     task = TaskRequest(
         said.text,
         given["max_steps"] or setup.loaded.settings.max_steps or options.STEPS_MAX,

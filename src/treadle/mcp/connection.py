@@ -22,9 +22,7 @@ from mcp_types import (
     PARSE_ERROR,
     CallToolResult,
     Implementation,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
+    PromptListChangedNotification,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -49,8 +47,6 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 PAGE_COUNT_MAX: Final = 100
 """Pages of its list that a server is asked for."""
-RESOURCE_COUNT_MAX: Final = 200
-"""Things that it keeps of which a model is told, and as many forms of addresses."""
 CLOSE_S_MAX: Final = 5.0
 WORDS_LENGTH_MAX: Final = 2_000
 """Characters of what a server says of a failure."""
@@ -88,7 +84,7 @@ class ServerConnection:
         self._service: Service | None = None
         self._why_over = ""
         self.is_stale = False
-        """Whether the server has said that its tools are others now."""
+        """Whether the server has said that its tools or its prompts are others now."""
         self._task = asyncio.ensure_future(self._serve())
 
     @property
@@ -154,44 +150,20 @@ class ServerConnection:
             CallRefused: the server answered with an error.
         """
         client = self._opened.result()
-        return await self._hear_answer(client.call_tool(tool, arguments, progress_callback=report))
+        return await self.hear_answer(client.call_tool(tool, arguments, progress_callback=report))
 
-    async def has_resources(self) -> bool:
-        """Whether it keeps something that can be read by its address; many only say that they do.
+    @property
+    def server(self) -> MCPServer:
+        """Where it is."""
+        return self._server
 
-        Within the time of its server; one that does not say keeps nothing.
-        """
-        if self._opened.result().server_capabilities.resources is None:
-            return False
-        try:
-            async with asyncio.timeout(self._server.start_s_max):
-                return any(await self.list_resources())
-        except (CallLost, CallRefused, TimeoutError) as error:
-            _log.info("%s does not say what it keeps: %s", self._server.name, error)
-            return False
+    @property
+    def client(self) -> Client:
+        """Speaks with it; what it raises is for `hear_answer`."""
+        return self._opened.result()
 
-    async def read_resource(self, uri: str) -> ReadResourceResult:
-        """What it keeps at an address. Raises as `call`."""
-        return await self._hear_answer(self._opened.result().read_resource(uri))
-
-    async def list_resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
-        """What it keeps, and the forms of addresses; the first ones. Raises as `call`."""
-        client = self._opened.result()
-        kept: list[Resource] = []
-        cursor: str | None = None
-        for _ in range(PAGE_COUNT_MAX):
-            page = await self._hear_answer(client.list_resources(cursor=cursor))
-            kept += page.resources
-            cursor = page.next_cursor
-            if not cursor or len(kept) >= RESOURCE_COUNT_MAX:
-                break
-        try:
-            forms = (await self._hear_answer(client.list_resource_templates())).resource_templates
-        except CallRefused:  # servers need not know of them
-            forms = []
-        return kept[:RESOURCE_COUNT_MAX], forms[:RESOURCE_COUNT_MAX]
-
-    async def _hear_answer(self, asked: Awaitable[_AnswerT]) -> _AnswerT:
+    async def hear_answer(self, asked: Awaitable[_AnswerT]) -> _AnswerT:
+        """What it answers. Raises as `call`."""
         try:
             return await asked
         except MCPError as error:
@@ -258,20 +230,22 @@ class ServerConnection:
         )
 
     async def _listen(self, client: Client) -> None:
-        """Be told of other tools by servers since 2026, which say it to who asks for it."""
-        tools = client.server_capabilities.tools
-        is_asked = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if not (is_asked and tools is not None and tools.list_changed):
+        """Be told of other lists by servers since 2026, which say it to who asks for it."""
+        able = client.server_capabilities
+        tools = able.tools is not None and bool(able.tools.list_changed)
+        prompts = able.prompts is not None and bool(able.prompts.list_changed)
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or prompts):
             return
         try:
-            async with client.listen(tools_list_changed=True) as changes:
+            listening = client.listen(tools_list_changed=tools, prompts_list_changed=prompts)
+            async with listening as changes:
                 async for _ in changes:
                     self.is_stale = True
         except Exception as error:  # noqa: BLE001  its tools stay as they were listed
             _log.info("%s tells no changes: %s", self._server.name, describe_error(error))
 
     async def _hear(self, message: object) -> None:
-        if isinstance(message, ToolListChangedNotification):
+        if isinstance(message, ToolListChangedNotification | PromptListChangedNotification):
             self.is_stale = True
 
     def _hear_end(self, why: str) -> None:

@@ -13,6 +13,7 @@ from mcp_types import (
     BlobResourceContents,
     CallToolResult,
     EmbeddedResource,
+    GetPromptResult,
     ImageContent,
     ReadResourceResult,
     Resource,
@@ -48,6 +49,16 @@ def read_result(result: CallToolResult) -> ToolReturn:
 def read_resource(result: ReadResourceResult) -> ToolReturn:
     """What a model reads and is shown of something that a server keeps."""
     return _join([_read_content(one) for one in result.contents])
+
+
+def read_prompt(result: GetPromptResult) -> ToolReturn:
+    """What is said for a prompt: its messages, with who says each if it is a talk."""
+    is_talk = any(one.role != "user" for one in result.messages)
+    read: list[tuple[str, bytes]] = []
+    for one in result.messages:
+        read += [(f"[{one.role}]", b"")] if is_talk else []
+        read.append(_read_block(one.content))
+    return _join(read)
 
 
 def list_resources(kept: Iterable[Resource], templates: Iterable[ResourceTemplate]) -> ToolReturn:

@@ -33,6 +33,7 @@ from treadle.core.tools import (
 from treadle.errors import NotConfiguredError, UsageError
 from treadle.mcp.failures import CallLost, CallRefused, ConnectionFailed
 from treadle.mcp.offered_tools import READER, ServerOffer, offer_tools
+from treadle.mcp.prompts import ServerPrompt, offer_prompts
 from treadle.mcp.server import MCPServer
 from treadle.tool_failure import ToolFailure
 from treadle.tools.background import BackgroundCommands
@@ -71,6 +72,10 @@ class ServerTools:
         self._hold = hold
         self._logins = logins
         self.offered = ServerOffer()
+        self.prompts: tuple[ServerPrompt, ...] = ()
+        """As far as they are known; it is asked for them together with its tools."""
+        self.on_listed: Callable[[], None] = lambda: None
+        """Called when tools and prompts are known, or others than before."""
         self.problem = ""
         """Why it is not there; empty while it is, or nobody has asked."""
         self._connection: ServerConnection | None = None
@@ -160,9 +165,12 @@ class ServerTools:
 
     async def _list(self, connection: ServerConnection) -> None:
         listed = await connection.list_tools()
-        offer = partial(offer_tools, has_resources=await connection.has_resources())
+        lists = import_module("treadle.mcp.server_lists")  # the protocol is loaded by now
+        offer = partial(offer_tools, has_resources=await lists.has_resources(connection))
+        self.prompts = offer_prompts(self.server.name, await lists.list_prompts(connection))
         self.offered = await asyncio.to_thread(offer, self.server, listed)
         self._was_listed = True
+        self.on_listed()
 
     async def call(
         self, call: ToolCall, arguments: dict[str, Any], tell: Callable[[ToolProgress], None]
@@ -188,6 +196,21 @@ class ServerTools:
             kind, words = _LOST[self.server.rule_of(tool).effect]
             why = f"the answer of the MCP server {self.server.name} is lost: {lost}\n{words}"
             raise ToolFailure(kind, why) from lost
+
+    @property
+    def present(self) -> ServerConnection | None:
+        """The connection, if there is one that can be called at once."""
+        return self._connection if self.is_connected else None
+
+    async def reach(self) -> ServerConnection:
+        """The connection, with what it lists as it is now; `UsageError` if there is none."""
+        try:
+            connection = await self.connect()
+            if connection.is_stale:
+                await self._list(connection)
+        except (ToolFailure, ConnectionFailed) as failed:
+            raise UsageError(getattr(failed, "message", str(failed))) from failed
+        return connection
 
     async def close(self) -> None:
         """End it; it can be connected with again."""
@@ -229,14 +252,17 @@ async def _call(
 
 
 async def _read(connection: ServerConnection, arguments: dict[str, Any]) -> ToolReturn:
+    from treadle.mcp import server_lists
     from treadle.mcp.results import list_resources, read_resource
 
     uri = arguments.get("uri") or ""
     if not isinstance(uri, str):
         raise ToolFailure(ToolErrorKind.INVALID_ARGUMENTS, "`uri` is no text")
     if uri:
-        return await asyncio.to_thread(read_resource, await connection.read_resource(uri))
-    return list_resources(*await connection.list_resources())
+        return await asyncio.to_thread(
+            read_resource, await server_lists.read_resource(connection, uri)
+        )
+    return list_resources(*await server_lists.list_resources(connection))
 
 
 def _make_progress(done: float, of: float | None, message: str | None) -> ToolProgress:

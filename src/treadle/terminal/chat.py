@@ -198,8 +198,8 @@ class Chat:
         await self.sessions.ensure_prepared()
 
     def set_prompts(self, listed: PromptFileList) -> None:
-        """These skills and commands were found in files."""
-        self.slash_commands.set_prompts(listed)
+        """These skills and commands were found in files; servers may have said their prompts."""
+        self.slash_commands.set_prompts(listed, self.sessions.setup)
         if self._is_attached:
             self.slash_commands.complete_in(self.terminal)
 

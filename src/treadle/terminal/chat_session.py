@@ -64,7 +64,7 @@ class ChatCallbacks(Struct, frozen=True):
     tell: Callable[[str], None]
     """Takes a line that a person should know."""
     on_prompts: Callable[[PromptFileList], None]
-    """Takes the skills and commands that hold, each time they were looked for."""
+    """Takes the skills and commands that hold; called for prompts of servers too."""
     find_model: Callable[[MissingModelError], Awaitable[str | None]]
     """The lasting name of a model in place of one that cannot answer; `None` for none."""
 
@@ -142,6 +142,7 @@ class ChatSession:
         self.is_private = self._is_private if setup.thread is None else setup.thread.is_private
         self.sandbox = standing
         self._people.on_prompts(prompts)
+        setup.servers.watch(lambda: self._people.on_prompts(prompts))
         for text in dict.fromkeys(setup.notices):
             if not text.startswith("approval mode plan"):  # the status line tells it
                 self._people.tell(text)

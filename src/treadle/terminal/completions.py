@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from treadle.terminal.ports import SlashCommand
+from treadle.terminal.ports import SlashCommand, WordCompleter
 
 COMPLETIONS_MAX: Final = 50
 """Completions of one text."""
@@ -17,7 +17,8 @@ COMPLETIONS_MAX: Final = 50
 QUERY_LENGTH_MAX: Final = 200
 """Characters that are looked for; more are the beginning of no path that one types."""
 
-_SLASH = re.compile(r"/([\w-]*)")
+_SLASH = re.compile(r"/([\w.:-]*)")
+_WORDS = re.compile(r"/([\w.:-]+)[ \t]+(.*)", re.DOTALL)
 _FILE = re.compile(r'(?:^|(?<=\s))@("?)([^\s"]*)$')
 
 
@@ -52,6 +53,41 @@ def complete_command(text: str, commands: Sequence[SlashCommand]) -> list[Comple
         )
         for name, command in fitting
     ]
+
+
+def takes_completion(text: str, commands: Sequence[SlashCommand]) -> bool:
+    """Whether the words before the cursor are completed by the command that they are for."""
+    return _find_completed(text, commands) is not None and find_mention(text) is None
+
+
+def _find_completed(
+    text: str, commands: Sequence[SlashCommand]
+) -> tuple[WordCompleter, str] | None:
+    if (found := _WORDS.fullmatch(text)) is None:
+        return None
+    named = (one.complete for one in commands if found[1] in one.names)
+    complete = next((one for one in named if one is not None), None)
+    return None if complete is None else (complete, found[2])
+
+
+async def complete_argument(
+    text: str, commands: Sequence[SlashCommand], *, may_be_empty: bool
+) -> list[Completion]:
+    """What the last word may become, by the command that it is for; one with spaces is quoted.
+
+    Args:
+        text: what stands before the cursor.
+        commands: those there are.
+        may_be_empty: whether words are told of which nothing is typed yet.
+    """
+    if (found := _find_completed(text, commands)) is None:
+        return []
+    complete, words = found
+    begun, values = await complete(words)
+    if not (begun or may_be_empty) or not text.endswith(begun):
+        return []
+    quoted = [f'"{one}"' if " " in one else one for one in values[:COMPLETIONS_MAX]]
+    return [Completion(f"{one} ", len(text) - len(begun), one) for one in quoted]
 
 
 def find_mention(text: str) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +21,11 @@ from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.clipboard_input import insert_clipboard_picture
 from treadle.terminal.completions import (
     Completion,
+    complete_argument,
     complete_command,
     complete_file,
     find_mention,
+    takes_completion,
 )
 from treadle.terminal.dialogs import CompletionMenu, ListDialog, TextDialog
 from treadle.terminal.editor import edit_buffer
@@ -91,7 +94,7 @@ class KeyActions:
         ):
             self._submit(steers=False)
         else:
-            self._open_menu()
+            self._open_menu(is_asked=True)
 
     def _submit(self, *, steers: bool) -> None:
         text = self._buffer.text.strip()
@@ -228,30 +231,30 @@ class KeyActions:
 
     # completion
 
-    def _open_menu(self) -> None:
-        """A menu for what stands before the cursor."""
+    def _open_menu(self, *, is_asked: bool = False) -> None:
+        """A menu for what stands before the cursor; if asked, for an empty word too."""
         if self._is_silent:
             return
-        before = self._text_before_cursor
-        found = complete_command(before, self._canvas.scene.commands)
-        if found or find_mention(before) is None:
+        before, commands = self._text_before_cursor, self._canvas.scene.commands
+        found = complete_command(before, commands)
+        if takes_completion(before, commands):
+            if self._listing is None:
+                find = partial(complete_argument, commands=commands, may_be_empty=is_asked)
+                self._listing = self._run_in_background(self._offer(find))
+        elif found or find_mention(before) is None:
             self._canvas.menu = CompletionMenu(found, before) if found else None
         elif self._listing is None:  # the menu of the letter before stays until it is done
-            self._listing = self._run_in_background(self._offer_files())
+            self._listing = self._run_in_background(self._offer(partial(_find_files, self._files)))
 
-    async def _offer_files(self) -> None:
-        """Offer files for what stands there when they are known."""
+    async def _offer(self, find: Callable[[str], Awaitable[list[Completion] | None]]) -> None:
+        """Offer what stands there may become when it is known; `None` leaves what is offered."""
         try:
-            paths = await asyncio.to_thread(self._files.list)
-            before = None
-            found: list[Completion] = []
+            before, found = "", None
             while before != self._text_before_cursor:
                 before = self._text_before_cursor
-                found = await asyncio.to_thread(complete_file, before, paths)
-            if find_mention(self._text_before_cursor) is not None:
-                self._canvas.menu = (
-                    CompletionMenu(found, self._text_before_cursor) if found else None
-                )
+                found = await find(before)
+            if found is not None:
+                self._canvas.menu = CompletionMenu(found, before) if found else None
             self._canvas.redraw()
         finally:
             self._listing = None
@@ -423,3 +426,11 @@ def _bind_list_dialog(canvas: Canvas, bound: KeyBindings) -> None:
     on("pagedown", do=lambda picking: picking.move(PAGE_ROWS))
     for press in ("escape", "c-c", "c-d"):
         on(press, do=lambda picking: picking.settle(None))
+
+
+async def _find_files(files: FileNames, before: str) -> list[Completion] | None:
+    """The files that may be meant before the cursor; `None` where none is."""
+    paths = await asyncio.to_thread(files.list)
+    if find_mention(before) is None:
+        return None
+    return await asyncio.to_thread(complete_file, before, paths)

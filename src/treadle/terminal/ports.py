@@ -270,6 +270,10 @@ SlashAction: TypeAlias = Callable[[str], Awaitable[None]]
 """What a slash command does with the words behind it."""
 
 
+WordCompleter: TypeAlias = Callable[[str], Awaitable[tuple[str, Sequence[str]]]]
+"""Given the words behind a command: what is there of the last one, and what it may become."""
+
+
 class SlashCommand(Struct, frozen=True):
     """A command of the chat: `name` without the slash, `words` for /help, `argument` its hint."""
 
@@ -282,9 +286,11 @@ class SlashCommand(Struct, frozen=True):
     is_switch: bool = False
     """Whether another thread may be at hand afterwards, one that is private perhaps."""
     is_prompt: bool = False
-    """Whether it is said to the agent, which is told what its file says."""
+    """Whether it is said to the agent, which is told what its file or its server says."""
     other_names: tuple[str, ...] = ()
     """What it is called besides."""
+    complete: WordCompleter | None = None
+    """Knows what its words may become."""
 
     @property
     def names(self) -> tuple[str, ...]:

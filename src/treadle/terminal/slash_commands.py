@@ -12,6 +12,7 @@ from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.sessions.prompt_files import PromptFileList
+    from treadle.app.sessions.setup import Setup
 
 _WORDS_LENGTH_MAX: Final = 100
 """Characters of a skill's description in lists."""
@@ -59,6 +60,7 @@ class SlashCommands:
         self.own: tuple[SlashCommand, ...] = ()
         self.all: tuple[SlashCommand, ...] = ()
         self.listed: PromptFileList | None = None
+        self._of_servers: tuple[SlashCommand, ...] = ()
 
     def set_own(self, commands: tuple[SlashCommand, ...]) -> None:
         """Take those of the chat itself."""
@@ -70,9 +72,14 @@ class SlashCommands:
         """Have the terminal complete them from now on."""
         terminal.commands = self.all
 
-    def set_prompts(self, listed: PromptFileList) -> None:
-        """Take what was found in files. A command of the chat's own wins over a file."""
+    def set_prompts(self, listed: PromptFileList, setup: Setup | None = None) -> None:
+        """Take what was found in files, and the prompts that servers have said by now.
+
+        A command of the chat's own wins over a file.
+        """
         self.listed = listed
+        if setup is not None:
+            self._of_servers = _list_server_prompts(setup)
         names = {name for one in self.own for name in one.names}
         found = [one.prompt for one in listed.used if one.prompt.name not in names]
         self.all = (
@@ -87,6 +94,7 @@ class SlashCommands:
                 )
                 for prompt in found
             ),
+            *self._of_servers,
         )
 
     def run(self, text: str, *, steers: bool) -> None:
@@ -102,6 +110,8 @@ class SlashCommands:
         arguments = rest[0] if rest else ""
         if found is None and self.listed is None:
             chat.run_in_background(self._run_when_known(text, steers=steers))
+        elif found is None and ":" in name:  # a server's, which may not have been started yet
+            chat.turns.add_prompt(text, steers=steers)
         elif found is None:
             self._echo(text)
             self._tell_unknown(name)
@@ -155,4 +165,19 @@ def _do_nothing() -> None:
 
 
 async def _say_nothing(_: str) -> None:
-    """What is said of a prompt in a file is its text."""
+    """What is said of a prompt is its text."""
+
+
+def _list_server_prompts(setup: Setup) -> tuple[SlashCommand, ...]:
+    """The prompts that servers have said by now, `/SERVER:PROMPT`."""
+    return tuple(
+        SlashCommand(
+            one.title,
+            one.description,
+            _say_nothing,
+            one.hint,
+            is_prompt=True,
+            complete=partial(setup.servers.complete_argument, one) if one.arguments else None,
+        )
+        for one in setup.servers.prompts
+    )

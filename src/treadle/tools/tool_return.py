@@ -50,7 +50,7 @@ def make_success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
         changed = tuple(clean_text(name) for name in value.changed)
         rewritten = tuple(replace(one, name=clean_text(one.name)) for one in value.rewritten)
         output, seen = clean_text(value.output), clean_names(value.seen)
-        shown = [_attach(one) for one in value.shown]
+        shown = [attach_file(one) for one in value.shown]
         return ToolExecutionOutcome.Success(
             call.id,
             output,
@@ -67,7 +67,8 @@ def make_success(call: ToolCall, value: Any) -> ToolExecutionOutcome.Success:
     return ToolExecutionOutcome.Success(call.id, clean_text(output))
 
 
-def _attach(shown: ShownFile) -> Attachment:
+def attach_file(shown: ShownFile) -> Attachment:
+    """What a message refers to of a file that is shown; `ToolFailure` for what no model takes."""
     try:
         media = identify_media(shown.data)
     except MediaError as error:

@@ -15,7 +15,9 @@ from treadle.app.sessions.setup import Setup
 from treadle.core.messages import Attachment, SeenFile
 from treadle.store.blobs import Blobs
 from treadle.thread.safe_text import sanitize_text
+from treadle.thread.typed_words import EXPANSION_HEAD
 from treadle.tools.paths import Root
+from treadle.tools.tool_return import attach_file
 
 
 class PreparedPrompt(Struct, frozen=True):
@@ -32,7 +34,7 @@ class PreparedPrompt(Struct, frozen=True):
 async def prepare_prompt(
     setup: Setup, typed: str, piped: str = "", *, has_drops: bool = False
 ) -> PreparedPrompt:
-    """The prompt, with the files that `/NAME` and `@FILE` stand for behind it.
+    """The prompt, with what `/NAME`, `/SERVER:PROMPT` and `@FILE` stand for behind it.
 
     What could not be read is told through the `tell` of the setup's hooks. Bytes are kept before
     this returns, so that a record can name them; if none does, `gc` removes them.
@@ -44,12 +46,16 @@ async def prepare_prompt(
         has_drops: whether a terminal types the paths of files that are dropped into it.
 
     Raises:
-        UsageError: there is no such skill or command, or its arguments do not fit.
+        UsageError: there is no such skill, command or prompt, or its arguments do not fit.
         AgentError: a hook of the person's is against it; nothing was said.
         DiskError: the bytes of a picture cannot be kept; nothing was said.
     """
     said = f"{typed}\n\n{piped}" if typed and piped else typed or piped
-    if said.startswith("/"):
+    called = await setup.servers.say_prompt(said)
+    if called is not None:
+        title, told = called
+        said = f"{said}{EXPANSION_HEAD}prompt of the server of tools, {title}]\n{told.output}"
+    elif said.startswith("/"):
         said = expand_prompt(said, list_prompts(setup.workspace(), setup.store.places))
     mentions = Mentions()
     if "@" in typed or (has_drops and "/" in typed):
@@ -57,13 +63,22 @@ async def prepare_prompt(
         said += mentions.text
     said = await setup.hooks.check_prompt(said)
     blobs = Blobs(setup.store.folders)
-    for data in mentions.contents:
+    shown = () if called is None else called[1].shown
+    for data in (*(one.data for one in shown), *mentions.contents):
         await asyncio.to_thread(blobs.keep, data)
     seen = mentions.seen
     if setup.hooks.redact(mentions.text) != mentions.text:
         # Nothing is kept by which a short secret could be guessed.
         seen = tuple(replace(one, lines="") for one in seen)
-    return PreparedPrompt(said, mentions.shown, seen)
+    return PreparedPrompt(said, (*map(attach_file, shown), *mentions.shown), seen)
+
+
+async def prepare_task_prompt(setup: Setup, typed: str, piped: str) -> PreparedPrompt:
+    """`prepare_prompt` for whoever runs it in an event loop of its own, which ends then."""
+    try:
+        return await prepare_prompt(setup, typed, piped)
+    finally:  # a connection is of the loop that has opened it
+        await setup.servers.aclose()
 
 
 def _read_mentions(setup: Setup, typed: str, has_drops: bool) -> Mentions:

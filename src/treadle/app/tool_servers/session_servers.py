@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -13,13 +14,18 @@ from msgspec import Struct
 from treadle.app.tool_servers.configured import ToolServer, list_secrets, list_tool_servers
 from treadle.config.loader import LoadedSettings
 from treadle.config.settings import SandboxLevel
+from treadle.errors import UsageError
 from treadle.runtime.ports import Tools
 from treadle.store.paths import Places
 from treadle.tools.registry import Registry
 
 if TYPE_CHECKING:
     from treadle.core.tools import ToolDefinition
+    from treadle.mcp.prompts import ServerPrompt
     from treadle.mcp.tool_set import ServerTools
+    from treadle.tools.tool_return import ToolReturn
+
+_CALL: Final = re.compile(r"/([^\s/:]+):(\S+)(?:\s+(.*))?\Z", re.DOTALL)
 
 NOT_INSTALLED: Final = (
     "servers of tools are not used: the package mcp is not installed; in a clone of Treadle, "
@@ -28,11 +34,12 @@ NOT_INSTALLED: Final = (
 
 
 class ServerReport(Struct, frozen=True):
-    """How a server stands, in `words`, and its tools as far as they are known."""
+    """How a server stands, in `words`, and its tools and prompts as far as they are known."""
 
     server: ToolServer
     words: str
     tools: tuple[ToolDefinition, ...] = ()
+    prompts: tuple[ServerPrompt, ...] = ()
 
 
 class SessionServers:
@@ -90,7 +97,55 @@ class SessionServers:
             return ServerReport(one, started.problem, tools)
         if not started.is_connected:
             return ServerReport(one, "starts with the next prompt", tools)
-        return ServerReport(one, f"{len(tools)} tool{'s' * (len(tools) != 1)}", tools)
+        prompts = started.prompts
+        words = f"{len(tools)} tool{'s' * (len(tools) != 1)}"
+        words += f", {len(prompts)} prompt{'s' * (len(prompts) != 1)}" if prompts else ""
+        return ServerReport(one, words, tools, prompts)
+
+    # ---- prompts -------------------------------------------------------------------------------
+
+    @property
+    def prompts(self) -> tuple[ServerPrompt, ...]:
+        """The prompts of the servers that have said theirs, by server."""
+        return tuple(prompt for one in self._started.values() for prompt in one.prompts)
+
+    def watch(self, on_listed: Callable[[], None]) -> None:
+        """Have somebody told when a server has said its tools and prompts."""
+        for one in self._started.values():
+            one.on_listed = on_listed
+
+    async def start(self, name: str) -> None:
+        """Start a server now, so that it is known what it offers; `report` says how it stands."""
+        if name in self._started:
+            await self._started[name].refresh()
+
+    async def say_prompt(self, text: str) -> tuple[str, ToolReturn] | None:
+        """What is said for `/SERVER:PROMPT ARGUMENTS`, and shown with it, behind its title.
+
+        `None` for a text that calls none of these servers.
+
+        Raises:
+            UsageError: the server is not used, has no such prompt, or its arguments do not fit.
+        """
+        call = _CALL.match(text)
+        listed = {one.name: one for one in self.listed}
+        if call is None or call[1] not in listed:
+            return None
+        if (server := self._started.get(call[1])) is None:
+            why = listed[call[1]].problem or "its settings turn it off"
+            raise UsageError(f"the server of tools {call[1]} is not used: {why}")
+        from treadle.mcp.prompt_calls import find_prompt, say_prompt
+        from treadle.mcp.prompts import read_arguments
+
+        prompt = await find_prompt(server, call[2])
+        arguments = read_arguments(prompt, (call[3] or "").strip())
+        return prompt.title, await say_prompt(server, prompt, arguments)
+
+    async def complete_argument(self, prompt: ServerPrompt, typed: str) -> tuple[str, list[str]]:
+        """What is typed of an argument at the end, and what it may become. Never raises."""
+        from treadle.mcp.prompt_calls import complete_argument
+
+        return await complete_argument(self._started[prompt.server], prompt, typed)
 
     async def aclose(self) -> None:
         """End what was started; it is started again when it is needed again."""

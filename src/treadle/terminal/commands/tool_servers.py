@@ -40,14 +40,16 @@ async def _mcp(chat: Chat, rest: str) -> None:
     elif found is None:
         rows = [(one.server.name, f"{one.words}\n{_place(chat, one)}") for one in reports]
         chat.terminal.commit(two_column_table(rows))
-    elif not found.tools:
-        chat.notify(f"{rest}: {found.words}; its tools are not known yet")
     else:
+        assert setup is not None
+        await setup.servers.start(rest)  # who asks what it offers waits for it
+        found = next(one for one in setup.servers.report() if one.server.name == rest)
         rows = [
             (one.name, f"{one.effect.value}, {one.risk.name.lower()} risk\n{one.description}")
             for one in found.tools
         ]
-        chat.terminal.commit(two_column_table(rows))
+        rows += [(f"/{one.title} {one.hint}", one.description) for one in found.prompts]
+        chat.terminal.commit(two_column_table(rows or [(rest, found.words)]))
 
 
 def _place(chat: Chat, one: ServerReport) -> str:
