@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_type
+from typing import Literal, assert_type
 
 import pydantic
 
@@ -14,6 +14,7 @@ from treadle import (
     AgentTask,
     AgentThread,
     EffectClass,
+    LocalStore,
     MCPRule,
     MCPServer,
     Message,
@@ -32,6 +33,10 @@ class Shop:
 
 class Answer(pydantic.BaseModel):
     text: str
+
+
+class Refusal(pydantic.BaseModel):
+    reason: str
 
 
 @tool
@@ -53,10 +58,14 @@ TYPED = Agent(
     "typed", model=MODEL, deps=Shop, output=Answer, tools=[find, SERVER], instructions=instruct
 )
 LISTED = Agent("listed", model=MODEL, output=list[int])
+EITHER = Agent("either", model=MODEL, deps=Shop, output=Answer | Refusal, store=LocalStore("x"))
+CHOSEN = Agent("chosen", model=MODEL, output=Literal["yes", "no"])
 
 assert_type(PLAIN, Agent[None, str])
 assert_type(TYPED, Agent[Shop, Answer])
 assert_type(LISTED, Agent[None, list[int]])
+assert_type(EITHER, Agent[Shop, Answer | Refusal])
+assert_type(CHOSEN.run_sync("x").output, Literal["yes", "no"])
 assert_type(PLAIN.run_sync("x"), Result[str])
 
 
@@ -80,4 +89,4 @@ async def use() -> None:
     await TYPED.run("x", deps="Shop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     PLAIN.run_sync(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     tool(find.function, risk=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    Agent("x", model=MODEL, colour=3)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Agent("x", model=MODEL, colour=3)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]

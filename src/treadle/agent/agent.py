@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, Unpack, overload
 
 from treadle.agent.type_variables import AgentDepsT, OutputT
 
 if TYPE_CHECKING:  # what works is loaded when there is work: a program starts at once
+    from typing_extensions import TypeForm
+
     from treadle.agent.agent_task import AgentTask
     from treadle.agent.agent_thread import AgentThread
     from treadle.agent.definition import AgentOptions, AgentTool, Instructions
@@ -16,6 +18,8 @@ if TYPE_CHECKING:  # what works is loaded when there is work: a program starts a
     from treadle.mcp.server import MCPServer
     from treadle.runtime.ports import Provider
     from treadle.tools.function_tool import AnyTool
+
+    AnyTools: TypeAlias = Iterable[AnyTool | Callable[..., Any] | AgentTool | MCPServer]
 
 _NO_DEPS: Final[Any] = None
 
@@ -47,15 +51,42 @@ class Agent(Generic[AgentDepsT, OutputT]):
         UsageError: a function cannot be a tool, or JSON cannot say a value of the output type.
     """
 
+    # One for classes, which every checker knows, and one for unions and the like (PEP 747).
+    @overload
     def __init__(
         self,
         name: str,
         *,
         model: str | Provider,
         instructions: Instructions[AgentDepsT] = "",
-        tools: Iterable[AnyTool | Callable[..., Any] | AgentTool | MCPServer] = (),
+        tools: AnyTools = (),
         deps: type[AgentDepsT] | None = None,
         output: type[OutputT] | None = None,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str | Provider,
+        instructions: Instructions[AgentDepsT] = "",
+        tools: AnyTools = (),
+        deps: type[AgentDepsT] | None = None,
+        output: TypeForm[OutputT],
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        model: str | Provider,
+        instructions: Instructions[AgentDepsT] = "",
+        tools: AnyTools = (),
+        deps: type[AgentDepsT] | None = None,
+        output: TypeForm[OutputT] | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
         from treadle.agent.definition import AgentDefinition

@@ -112,8 +112,8 @@ class AgentThread(Generic[OutputT]):
     async def send(self, prompt: str) -> Result[OutputT]:
         """Say something, and give what the agent answers.
 
-        What an earlier process left unfinished is finished first. If a turn is running already, it
-        delivers the prompt, and this waits for it.
+        What an earlier process left unfinished comes first. A turn that runs already delivers the
+        prompt, and this waits for it; while a call waits for a yes, it is kept for a turn behind.
 
         Raises:
             UsageError: the prompt is empty.

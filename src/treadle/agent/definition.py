@@ -88,7 +88,7 @@ class AgentDefinition:
         instructions: Instructions[Any],
         tools: Iterable[AnyTool | Callable[..., Any] | AgentTool | MCPServer],
         deps: type | None,
-        output: type | None,
+        output: Any,
         options: AgentOptions,
     ) -> None:
         self.name: Final = check_text("name", name)
