@@ -80,6 +80,8 @@ if TYPE_CHECKING:
     from treadle.runtime.builder import AgentBuilder as AgentBuilder
     from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
+    from treadle.server_questions import ServerAnswer as ServerAnswer
+    from treadle.server_questions import ServerQuestion as ServerQuestion
     from treadle.store.local_store import LocalStore as LocalStore
     from treadle.store.paths import Places as Places
     from treadle.tool_failure import ToolFailure as ToolFailure
@@ -143,7 +145,9 @@ _HOME = {
     "Result": "agent.result",
     "RiskLevel": "core.tools",
     "ScriptedModel": "models.scripted.provider",
+    "ServerAnswer": "server_questions",
     "ServerPrompt": "mcp.prompts",
+    "ServerQuestion": "server_questions",
     "Session": "runtime.session",
     "ShownFile": "tools.tool_return",
     "State": "core.task.table",

@@ -150,6 +150,46 @@ def ask_back(params: dict[str, Any]) -> None:
     send({"id": 7, "method": "sampling/createMessage", "params": asked})
 
 
+FORM = {"message": "Who?", "requestedSchema": {
+    "type": "object", "properties": {"name": {"type": "string"}}}}  # fmt: skip
+WISH = {"messages": [{"role": "user", "content": {"type": "text", "text": "a wish"}}],
+        "maxTokens": 9}  # fmt: skip
+
+
+LONG_FORM = {"message": "Who are\x1b[2J you?", "requestedSchema": {
+    "type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string", "title": "Your name", "minLength": 2},
+        "age": {"type": "integer", "minimum": 0, "default": 7},
+        "color": {"type": "string", "oneOf": [
+            {"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]},
+        "news": {"type": "boolean"},
+        "toys": {"type": "array", "items": {"enum": ["bear", "car"]}}}}}  # fmt: skip
+
+
+def ask(method: str, params: dict[str, Any], count: int = 20) -> None:
+    """All at once, and waits for what is said to each."""
+    for n in range(count):
+        send({"id": f"q{n}", "method": method, "params": params})
+    answers = []
+    while len(answers) < count:
+        line = json.loads(sys.stdin.readline() or os._exit(4))
+        if line.get("method") == "notifications/cancelled":
+            write_down("cancelled")
+            return
+        answers += [line] if str(line.get("id")).startswith("q") else []
+    with (FOLDER / "answers.jsonl").open("a") as file:
+        file.writelines(f"{json.dumps(one)}\n" for one in answers)
+    write_down(f"{len(answers)} answers")
+
+
+EARLY: list[dict[str, Any]] = []
+"""What was said to what it asked before it was called."""
+
+
+def tell_early(request: dict[str, Any]) -> dict[str, Any]:
+    return text(json.dumps(EARLY))
+
+
 def flood(params: dict[str, Any]) -> None:
     token = params.get("_meta", {}).get("progressToken")
     for n in range(2000):
@@ -163,12 +203,17 @@ SILENT = {
     "never answers": keep_silent,
     "refuses": refuse,
     "too large": send_too_much,
+    "asks at once": tell_early,
 }
 BEFORE = {
     "not json": print_a_log,
     "wrong id": answer_another,
     "floods": flood,
     "asks back": ask_back,
+    "asks for forms": lambda _: ask("elicitation/create", FORM),
+    "asks for one form": lambda _: ask("elicitation/create", LONG_FORM, 1),
+    "asks for one answer": lambda _: ask("sampling/createMessage", WISH, 1),
+    "asks for answers": lambda _: ask("sampling/createMessage", WISH),
 }
 RESULTS: dict[str, dict[str, Any]] = {
     "escapes": text("a\x1b]0;title\x07\x1b[2Jb\u202ec"),
@@ -219,6 +264,10 @@ def main() -> None:
         (FOLDER / "child.txt").write_text(str(child.pid))
     for line in sys.stdin:
         request = json.loads(line)
+        if HOW == "asks at once" and request.get("method") == "notifications/initialized":
+            send({"id": "early", "method": "elicitation/create", "params": FORM})
+        if request.get("id") == "early":
+            EARLY.append(request)
         if request.get("method") == "notifications/cancelled":
             write_down("cancelled")
         if "method" in request and "id" in request and (result := answer(request)) is not None:

@@ -20,7 +20,7 @@ from runtime.clock import tick
 from treadle import EffectClass, LocalStore, MCPRule, MCPServer, ToolCall
 from treadle.core.tools import Outcome, ToolErrorKind, ToolExecutionOutcome
 from treadle.mcp.offered_tools import TOOL_COUNT_MAX
-from treadle.runtime.calls import run_call
+from treadle.runtime.calls import CallLimit, run_call
 from treadle.tools.function_tool import is_tool_name
 
 UNCERTAIN, FAILED = ToolErrorKind.UNCERTAIN, ToolErrorKind.FAILED
@@ -128,7 +128,7 @@ async def test_a_call_that_is_stopped_is_told_to_its_server(
     await tools.prepare()
     call = ToolCall("c1", "plain__note", "{}")
     (tmp_path / "plain" / "notes.txt").touch()
-    outcome = await run_call(tools, call, "t:c1", 0.3, lambda _: None)
+    outcome = await run_call(tools, call, "t:c1", CallLimit(0.3), lambda _: None)
     assert describe(outcome) == (ToolErrorKind.TIMEOUT, "after 0.3 s")
     while (tmp_path / "plain" / "notes.txt").read_text() != "called\ncancelled\n":
         await tick()

@@ -20,6 +20,7 @@ from treadle.models.scripted.provider import ScriptedModel
 from treadle.runtime.calls import (
     OUTPUT_LENGTH_MAX,
     SLICE_SIZE,
+    CallLimit,
     call_model,
     cut_middle,
     observe_workspace,
@@ -156,7 +157,7 @@ async def test_silence_is_measured_from_the_last_event() -> None:
 
 
 async def run(does: Callable[[Run], Awaitable[Any]], limit_s: float = 5.0) -> Outcome:
-    return await run_call(Toolbox(work=mutate(does)), CALL, "key", limit_s, ignore)
+    return await run_call(Toolbox(work=mutate(does)), CALL, "key", CallLimit(limit_s), ignore)
 
 
 async def test_a_call_gets_its_key_and_may_report() -> None:
@@ -166,7 +167,9 @@ async def test_a_call_gets_its_key_and_may_report() -> None:
         run.progress(ToolProgress(0.5))
         return run.key
 
-    outcome = await run_call(Toolbox(work=mutate(work)), CALL, "the key", 5.0, told.append)
+    outcome = await run_call(
+        Toolbox(work=mutate(work)), CALL, "the key", CallLimit(5.0), told.append
+    )
     assert outcome == Success("c1", "the key")
     assert told == [ToolProgress(0.5)]
 

@@ -55,6 +55,18 @@ text = "I wait."
 calls = [{ tool = "bash", arguments = { access = "write", command = "cat fifo" } }]
 
 [[replies]]
+when = { user = "^ask", step = 0 }
+calls = [{ tool = "plain__note", arguments = {} }]
+
+[[replies]]
+when = { user = "a wish" }
+text = "Granted."
+
+[[replies]]
+when.user = "^ask"
+text = "It was asked."
+
+[[replies]]
 when = { user = "^serve", step = 0 }
 [[replies.calls]]
 id = "s1"

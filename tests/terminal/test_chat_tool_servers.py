@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cli.conftest import Run
-from terminal.harness import ENTER, TAB
+from terminal.harness import BACKSPACE, ENTER, ESC, TAB
 from terminal.talks import Start
 from terminal.test_chat_commands import is_at_rest
 
@@ -78,6 +78,79 @@ def test_prompts_of_a_server_are_named_completed_and_said(
     shown = json.loads(treadle("show", thread["id"], "--json").stdout)
     said = shown["conversation"]["messages"][0]["content"]
     assert '"arguments": {"path": "two words", "style": "second"}' in said
+
+
+def add(treadle: Run, repository: Path, how: str) -> Path:
+    left = repository / "left"
+    left.mkdir()
+    command = (sys.executable, str(PLAIN), how, "left")
+    assert treadle("mcp", "add", "plain", "--write", "--", *command).returncode == 0
+    return left
+
+
+def test_a_form_of_a_server_is_filled_out_by_its_person(
+    start: Start, treadle: Run, repository: Path
+) -> None:
+    left = add(treadle, repository, "asks for one form")
+    talk = start("--approval-mode", "auto", "--no-commit", columns=110, rows=50)
+    talk.wait_for("a new thread in")
+    talk.say("ask them", "The server plain asks you to fill out a form")
+    assert "Who are\ufffd[2J you?" in talk.shown
+    assert "Your name" in talk.shown
+    talk.answer("y")
+    talk.wait_for("> ")
+    talk.type("A" + ENTER)
+    talk.wait_for("Your name: at least 2 characters, please")
+    talk.type("nn" + ENTER)
+    talk.wait_for("age, if you like")
+    talk.type("x" + ENTER)
+    talk.wait_for("age, if you like: a whole number, please")
+    talk.type(BACKSPACE + ENTER)
+    talk.wait_for("Green")
+    talk.type("Gre")
+    talk.wait_for(lambda screen: "Red" not in screen.shown)
+    talk.type(ENTER)
+    talk.wait_for("news, if you like")
+    talk.type(ENTER)
+    talk.wait_for("toys, of bear, car, with commas between, if you like")
+    talk.type("car, bear" + ENTER)
+    talk.wait_for("send it to the server")
+    assert "name: Ann" in talk.shown
+    talk.answer("y")
+    talk.wait_for("It was asked.")
+    talk.wait_for(is_at_rest)
+    assert "answered · what the server plain asked" in talk.text
+    given = json.loads((left / "answers.jsonl").read_text())["result"]
+    assert given == {
+        "action": "accept",
+        "content": {"name": "Ann", "age": 7, "color": "g", "news": True, "toys": ["car", "bear"]},
+    }
+    assert talk.leave() == 0
+
+
+def test_a_model_answers_for_a_server_when_its_person_says_yes(
+    start: Start, treadle: Run, repository: Path
+) -> None:
+    left = add(treadle, repository, "asks for one answer")
+    talk = start("--approval-mode", "auto", "--no-commit", columns=110, rows=50)
+    talk.wait_for("a new thread in")
+    talk.say("ask them", "The server plain asks for an answer of the model")
+    assert "[user] a wish" in talk.shown
+    talk.answer("n")
+    talk.wait_for("It was asked.")
+    talk.wait_for(is_at_rest)
+    talk.say("ask again", "The server plain asks for an answer of the model")
+    talk.answer("y" + ENTER)
+    talk.wait_for(lambda screen: screen.text.count("It was asked.") == 2)
+    talk.wait_for(is_at_rest)
+    talk.say("ask more", "The server plain asks for an answer of the model")
+    talk.type(ESC)
+    talk.wait_for("put aside · what the server plain asked")
+    talk.wait_for(is_at_rest)
+    assert talk.leave() == 0
+    refused, given, aside = map(json.loads, (left / "answers.jsonl").read_text().splitlines())
+    assert refused["error"] == aside["error"] == {"code": -1, "message": "the person said no"}
+    assert given["result"]["content"]["text"] == "Granted."
 
 
 def test_where_the_settings_name_none_it_is_told_how_one_is_added(start: Start) -> None:

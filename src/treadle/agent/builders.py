@@ -66,6 +66,8 @@ async def _make_plain_builder(
         builder.budget(options["budget"])
     if "on_approval" in options:
         builder.on_approval(options["on_approval"])
+    if "on_server_question" in options:
+        builder.on_server_question(options["on_server_question"])
     if "on_output" in options:
         builder.on_output(options["on_output"])
     for one in agent.agents:
@@ -131,6 +133,7 @@ async def make_session_opener(agent: AgentDefinition, context: AgentContext[Any]
     options = DriverOptions(
         redactor=redactor,
         approve=None if decide is None else wrap_approval_callback(decide),
+        answer_server=agent.options.get("on_server_question"),
         on_output=agent.options.get("on_output"),
     )
 

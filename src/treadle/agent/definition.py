@@ -21,6 +21,7 @@ from treadle.runtime.agent_options import check_limits, check_text
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
 from treadle.runtime.ports import Provider, TextRedactor
+from treadle.server_questions import AskPersonForServer
 from treadle.store.local_store import LocalStore
 from treadle.tools.context import AgentContext
 from treadle.tools.function_tool import AnyTool, Tool, is_tool_name, tool
@@ -38,6 +39,8 @@ class AgentOptions(TypedDict, total=False):
     `store`: where its threads are; those of this user if not said. `approval`: which calls need a
     person's yes: `"auto"` none, `"ask"` those of tools that may change something, or a policy.
     `on_approval`: who is asked; without it such a call waits, on disk, and raises `ApprovalNeeded`.
+    `on_server_question`: is asked what MCP servers ask back in calls (a form, a visit, a model's
+    answer); without it they are told that nobody is there.
     `budget`: what a task may use, or a turn of a conversation. `max_steps`: requests to the model
     in it, at most; 15 if not said. `settings`: how requests are made. `on_output`: is told
     everything that happens. `redactor`: keeps secrets out of records and requests; if neither it
@@ -47,6 +50,7 @@ class AgentOptions(TypedDict, total=False):
     store: LocalStore
     approval: Literal["auto", "ask"] | Policy
     on_approval: ApprovalCallback
+    on_server_question: AskPersonForServer
     budget: TokenBudget
     max_steps: int
     settings: AgentConfig

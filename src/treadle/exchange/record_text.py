@@ -145,6 +145,20 @@ def _describe_background_end(entry: facts.BackgroundEnded, _: NameOf) -> RecordT
     return RecordText(text, entry.output.rstrip())
 
 
+_WANTED: Final = {
+    "form": "a form",
+    "visit": "the visit of an address",
+    "answer": "a model's answer",
+}
+_ANSWERED: Final = {
+    "accept": "the server got it",
+    "decline": "a person has said no to the server",
+    "cancel": "the server got no answer",
+    "nobody": "the server got no answer: nobody could be asked",
+    "limit": "the server was refused: a limit is used up",
+}
+
+
 def _describe_merge(entry: facts.Merged, _: NameOf) -> RecordText:
     where = f" on {entry.host}" if entry.host else " on another machine"
     text = f"conflict, merged: what was done{where} after version {entry.version} joins here"
@@ -201,6 +215,10 @@ DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
         facts.CommandBegun: _describe_command_start,
         facts.CommandShown: _describe_command,
         facts.BackgroundEnded: _describe_background_end,
+        facts.ServerAsked: lambda entry, _: RecordText(
+            f"the server {entry.server} asks for {_WANTED[entry.wants]}", entry.text
+        ),
+        facts.ServerAnswered: lambda entry, _: RecordText(_ANSWERED[entry.action], entry.text),
         StateCompleted: lambda entry, _: RecordText(f"{entry.state}: {entry.event}"),
         StateFailed: lambda entry, _: RecordText(f"{entry.state}: failed", entry.error),
         TimeRanOut: lambda _, __: RecordText("the time limit has passed"),

@@ -28,6 +28,7 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec.structs import replace
 
+from treadle.mcp.asked_back import AskedBack
 from treadle.mcp.failures import CallLost, CallRefused, ConnectionFailed
 from treadle.mcp.http import ANSWER_SIZE_MAX, make_client
 from treadle.mcp.logins import LOGIN_S_MAX, Browser, NoLogin, make_auth, make_login
@@ -79,6 +80,7 @@ class ServerConnection:
         self._auth = NoLogin(server) if auth is None else auth
         self._server = server
         self._hold = hold
+        self.asked_back: Final = AskedBack(server)
         self._over = asyncio.Event()
         self._opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._service: Service | None = None
@@ -225,6 +227,8 @@ class ServerConnection:
         return Client(
             streams,
             message_handler=self._hear,
+            elicitation_callback=self.asked_back.elicit,
+            sampling_callback=self.asked_back.sample,
             client_info=Implementation(name="treadle", version=__version__),
             cache=None,
         )

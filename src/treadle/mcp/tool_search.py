@@ -27,6 +27,7 @@ from treadle.core.tools import (
     ToolProgress,
 )
 from treadle.mcp.tool_set import McpTools, parse_arguments
+from treadle.server_questions import AnswerServer
 from treadle.tool_failure import ToolFailure
 from treadle.tools.background import BackgroundCommands
 from treadle.tools.tool_return import make_success
@@ -86,6 +87,10 @@ class SearchedTools:
         """See `StartedTools`."""
         self._was_searched = any(one.name == SEARCH for one in recorded)
         self._tools.recall(recorded)
+
+    def answer_with(self, thread: str, answer: AnswerServer) -> None:
+        """See `AskingTools`."""
+        self._tools.answer_with(thread, answer)
 
     async def prepare(self) -> Sequence[str]:
         """See `StartedTools`."""

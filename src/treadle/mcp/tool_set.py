@@ -35,6 +35,7 @@ from treadle.mcp.failures import CallLost, CallRefused, ConnectionFailed
 from treadle.mcp.offered_tools import READER, ServerOffer, offer_tools
 from treadle.mcp.prompts import ServerPrompt, offer_prompts
 from treadle.mcp.server import MCPServer
+from treadle.server_questions import AnswerServer
 from treadle.tool_failure import ToolFailure
 from treadle.tools.background import BackgroundCommands
 from treadle.tools.registry import Registry
@@ -173,9 +174,22 @@ class ServerTools:
         self.on_listed()
 
     async def call(
-        self, call: ToolCall, arguments: dict[str, Any], tell: Callable[[ToolProgress], None]
+        self,
+        call: ToolCall,
+        arguments: dict[str, Any],
+        tell: Callable[[ToolProgress], None],
+        thread: str = "",
+        answer: AnswerServer | None = None,
     ) -> ToolReturn:
-        """What the server answers to a call of its tool; `ToolFailure` for all else."""
+        """What the server answers to a call of its tool; `ToolFailure` for all else.
+
+        Args:
+            call: of a tool that it offers.
+            arguments: those of the call.
+            tell: told how far it is.
+            thread: in which it is called.
+            answer: has answered what the server asks back; without it nobody is asked.
+        """
         connection = await self.connect()
         tool = self.offered.names.get(call.tool_name)
         if call.tool_name == self.offered.reader:
@@ -188,7 +202,8 @@ class ServerTools:
             )
 
         try:
-            return await work
+            with connection.asked_back.answering(call, thread, answer):
+                return await work
         except CallRefused as refused:
             raise ToolFailure(ToolErrorKind.FAILED, f"the server says: {refused}") from refused
         except CallLost as lost:
@@ -291,6 +306,7 @@ class McpTools:
                 raise UsageError(f"two MCP servers are called {name}")
         self._own: Final = own
         self.servers: Final = tuple(servers)
+        self._answers: dict[str, AnswerServer] = {}
 
     # ---- the servers ---------------------------------------------------------------------------
 
@@ -298,6 +314,10 @@ class McpTools:
         """See `StartedTools`."""
         for one in self.servers:
             one.recall(recorded)
+
+    def answer_with(self, thread: str, answer: AnswerServer) -> None:
+        """See `AskingTools`."""
+        self._answers[thread] = answer
 
     async def prepare(self) -> Sequence[str]:
         """See `StartedTools`."""
@@ -355,7 +375,9 @@ class McpTools:
             )
         try:
             arguments = parse_arguments(call)
-            return make_success(call, await server.call(call, arguments, progress))
+            thread = key.partition(":")[0]
+            answer = self._answers.get(thread)
+            return make_success(call, await server.call(call, arguments, progress, thread, answer))
         except ToolFailure as failure:
             error = ToolError(failure.kind, failure.message, failure.output)
         except Exception as broken:  # noqa: BLE001  whatever a stranger's answer leads to is data

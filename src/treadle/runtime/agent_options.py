@@ -19,6 +19,7 @@ from treadle.outputs import Output
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
 from treadle.runtime.ports import Provider, Store, TextRedactor, Workspace
+from treadle.server_questions import AskPersonForServer
 
 COUNT_LIMIT: Final = 2**63
 """JSON has no larger integers that every reader agrees on, and no infinity."""
@@ -52,6 +53,7 @@ class AgentKeywords(TypedDict, total=False):
     time_limit: float
     approval: Policy
     on_approval: ApprovalCallback
+    on_server_question: AskPersonForServer
     blacklist: Iterable[str]
     output: type[Any] | Mapping[str, Any] | AnswerForm[Any]
     on_output: Callable[[Output], None]

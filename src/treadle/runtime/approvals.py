@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -37,6 +37,8 @@ from treadle.thread.grants import GrantFact
 
 REPEAT_COUNT_MAX: Final = 3
 """A program that says yes to all would else be asked for ever about what changes at each look."""
+
+_SaidT = TypeVar("_SaidT")
 
 AskForVerdict: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
@@ -195,12 +197,17 @@ class Approvals:
             settled.cancel()
 
     async def ask_for_verdict(self, question: Question) -> Verdict:
-        """What a person says, who is asked one thing at a time and may take their time."""
+        """What a person says of a call that needs a yes."""
         assert self._approve is not None
+        approve = self._approve
+        return await self.ask_person(lambda: approve(question))
+
+    async def ask_person(self, ask: Callable[[], Awaitable[_SaidT]]) -> _SaidT:
+        """What a person says, who is asked one thing at a time and may take their time."""
         assert self._turn.alarm is not None
         with self._turn.wait.measure(self._turn.alarm):
             async with self._person:
-                return await self._approve(question)
+                return await ask()
 
     def make_decision(
         self, asked: Question, shown: Question, decision: Decision

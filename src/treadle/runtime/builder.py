@@ -32,6 +32,7 @@ from treadle.runtime.handlers import Handler, get_handler_function
 from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.ports import Provider, Store, TextRedactor, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent, make_listener
+from treadle.server_questions import AskPersonForServer
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
@@ -51,13 +52,11 @@ class AgentBuilder:
     """
 
     def __init__(self, task: str, **options: Unpack[AgentKeywords]) -> None:
-        self._task = task
-        self._task_type = "default"
-        self._system_prompt = ""
-        self._config = TaskConfig()
+        self._task, self._task_type = task, "default"
+        self._system_prompt, self._config = "", TaskConfig()
         self._budget: TokenBudget | None = None
         self._blacklist: frozenset[str] = frozenset()
-        self._settings = AgentConfig(max_tokens=0)
+        self._settings, self._graph = AgentConfig(max_tokens=0), Graph()
         self._policy: Policy | None = None
         self._llm: Provider | None = None
         self._tools: tuple[Any, ...] = ()
@@ -66,9 +65,9 @@ class AgentBuilder:
         self._workspace: Workspace | None = None
         self._redactor: TextRedactor | None = None
         self._decider: ApprovalCallback | None = None
+        self._ask_for_server: AskPersonForServer | None = None
         self._on_output: Callable[[Output], None] | None = None
         self._form: AnswerForm[Any] | None = None
-        self._graph = Graph()
         self._handlers: dict[str, Handler] = {}
         self._children: tuple[tuple[str, str, AgentBuilder], ...] = ()
         for name, value in options.items():
@@ -247,13 +246,15 @@ class AgentBuilder:
         return self
 
     def on_approval(self, decide: ApprovalCallback) -> Self:
-        """Who is asked, sync or async; says a `Decision`, or a `Verdict` that grants the tool.
-
-        Without it, such a call stops the run: `ApprovalNeeded`.
-        """
+        """Who is asked; says a `Decision`, or a `Verdict` that grants. Else: `ApprovalNeeded`."""
         if not callable(decide):
             raise BuildError(f"on_approval takes a function, not {decide!r}")
         self._decider = decide
+        return self
+
+    def on_server_question(self, ask: AskPersonForServer) -> Self:
+        """Who is asked what servers of tools ask back; without it they are told of nobody."""
+        self._ask_for_server = ask
         return self
 
     def on_output(self, listener: Callable[[Output], None]) -> Self:
@@ -418,6 +419,7 @@ class AgentBuilder:
                 workspace=self._workspace,
                 redactor=self._get_redactor(),
                 approve=approve or (None if origin is None else origin.approve),
+                answer_server=self._ask_for_server,
                 sub_agents=self.make_sub_agents(),
                 on_output=make_listener(self._on_output, origin),
             ),

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager, suppress
 from typing import Final, TypeAlias
 from urllib.parse import unquote
 
@@ -169,11 +169,49 @@ def find_call_limit(config: AgentConfig, call: ToolCall) -> float:
     return max(config.tool_timeout_s, min(named, _LIMIT_S_MAX) + _LIMIT_GRACE_S)
 
 
+class CallLimit:
+    """How long a call may take; not counted is the time in which it waits for a person.
+
+    Args:
+        seconds: of its own work.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._timer: asyncio.Timeout | None = None
+        self._pause_count = 0
+        self._left_s = seconds
+
+    def begin(self) -> asyncio.Timeout:
+        """It counts from here on."""
+        self._timer = asyncio.timeout(self.seconds)
+        return self._timer
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """It does not count in here."""
+        timer, now = self._timer, asyncio.get_running_loop().time
+        if timer is None or timer.expired():
+            yield
+            return
+        if not self._pause_count and (until := timer.when()) is not None:
+            self._left_s = until - now()
+            timer.reschedule(None)
+        self._pause_count += 1
+        try:
+            yield
+        finally:
+            self._pause_count -= 1
+            if not self._pause_count:
+                with suppress(RuntimeError):  # the call is over
+                    timer.reschedule(now() + self._left_s)
+
+
 async def run_call(
     tools: Tools,
     call: ToolCall,
     key: str,
-    limit_s: float,
+    limit: CallLimit,
     on_progress: Callable[[ToolProgress], None],
     sightings: Sightings | None = None,
     background: BackgroundCommands | None = None,
@@ -184,7 +222,7 @@ async def run_call(
         asyncio.CancelledError: the call was stopped from outside and could not say how far it got.
     """
     try:
-        async with asyncio.timeout(limit_s) as timer:
+        async with limit.begin() as timer:
             outcome = await tools.execute(
                 call, key=key, progress=on_progress, sightings=sightings, background=background
             )
@@ -192,14 +230,14 @@ async def run_call(
         if not is_bug(error):
             raise
         if isinstance(error, TimeoutError) and timer.expired():
-            return _make_error(call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s")
+            return _make_error(call, ToolErrorKind.TIMEOUT, f"after {limit.seconds:g} s")
         _log.exception("tool %s raised", call.tool_name)
         return _make_error(call, ToolErrorKind.INTERNAL, f"{type(error).__name__}: {error}")
     if not _is_outcome(outcome):
         return _make_error(call, ToolErrorKind.INTERNAL, f"it returned no outcome but {outcome!r}")
     if timer.expired() and isinstance(outcome, ToolExecutionOutcome.Error):
         return _make_error(
-            call, ToolErrorKind.TIMEOUT, f"after {limit_s:g} s", outcome.error.output
+            call, ToolErrorKind.TIMEOUT, f"after {limit.seconds:g} s", outcome.error.output
         )
     return outcome
 

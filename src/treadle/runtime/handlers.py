@@ -45,6 +45,7 @@ from treadle.errors import (
     OwnershipViolation,
 )
 from treadle.runtime.calls import (
+    CallLimit,
     call_model,
     find_redaction_refusal,
     is_bug,
@@ -96,8 +97,8 @@ class HandlerTools:
         call = ToolCall(key, tool_name, msgspec.json.encode(dict(arguments)).decode())
         outcome = self._find_refusal(call)
         if outcome is None:
-            limit_s = self._settings.tool_timeout_s
-            outcome = await run_call(self._tools, call, key, limit_s, lambda _: None)
+            limit = CallLimit(self._settings.tool_timeout_s)
+            outcome = await run_call(self._tools, call, key, limit, lambda _: None)
         return prepare_outcome(outcome, key, self._redact)
 
     def _find_refusal(self, call: ToolCall) -> Outcome | None:

@@ -20,6 +20,7 @@ from treadle.runtime.ports import (
     Workspace,
 )
 from treadle.runtime.subagents import SubAgent
+from treadle.server_questions import AskPersonForServer
 from treadle.thread.facts import ContextObserved
 
 
@@ -37,6 +38,7 @@ class DriverOptions(Struct, frozen=True):
 
     `ask` is asked about a call that a crash left uncertain; without it the model is told.
     `approve` is asked about a call that needs a yes; without it the call waits, on disk.
+    `answer_server` is asked what a server of tools asks back; without it the server is told so.
     `on_output` gets every output as it happens. `live` tells watchers in other processes what is
     being said; it is closed with the driver.
 
@@ -50,6 +52,7 @@ class DriverOptions(Struct, frozen=True):
     redactor: TextRedactor | None = None
     ask: Callable[[Question], Awaitable[Answer]] | None = None
     approve: Callable[[Question], Awaitable[Verdict]] | None = None
+    answer_server: AskPersonForServer | None = None
     on_output: Callable[[Output], None] | None = None
     live: LivePublisher | None = None
     hook_usage: Callable[[], tuple[Usage | None, str]] = _report_no_usage

@@ -16,6 +16,7 @@ from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.performer import Performer
 from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.runtime.recovery import CallRecovery
+from treadle.runtime.server_answers import ServerAnswers
 from treadle.runtime.sub_agent_calls import SubAgentCalls
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.runtime.turn_progress import TurnProgress
@@ -93,6 +94,10 @@ def make_parts(
     approvals = Approvals(journal, turn, inbox, tools, options.approve)
     background = BackgroundCalls(journal, inbox)
     sub_agents = SubAgentCalls(journal, options.sub_agents, approvals, rules.budget_left)
+    performer = Performer(journal, provider, tools, options, sub_agents, background, find_fault)
+    performer.server_answers = ServerAnswers(
+        journal, approvals, rules.budget_left, options.answer_server, performer.send_beside
+    )
     return TurnParts(
         journal=journal,
         rules=rules,
@@ -104,6 +109,6 @@ def make_parts(
         files=FileKeeper(journal, options.workspace, options.files, options.context),
         sub_agents=sub_agents,
         background=background,
-        performer=Performer(journal, provider, tools, options, sub_agents, background, find_fault),
+        performer=performer,
         work=WorkGroup(inbox.put),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -21,7 +22,8 @@ from treadle.core.events import (
     ToolCompleted,
     ToolProgressEvent,
 )
-from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse
+from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.machine import Machine
 from treadle.core.messages import Attachment, ToolCall, describe_left_out
 from treadle.core.repeated_calls import add_repeat_note, append_note
 from treadle.core.task.machine import TaskMachine
@@ -38,6 +40,7 @@ from treadle.errors import StoreError
 from treadle.runtime.attachment_contents import AttachmentContents
 from treadle.runtime.background_calls import BackgroundCalls
 from treadle.runtime.calls import (
+    CallLimit,
     Delta,
     StoredOutput,
     call_model,
@@ -52,6 +55,7 @@ from treadle.runtime.options import DriverOptions
 from treadle.runtime.ports import Provider, Tools
 from treadle.runtime.recovery import find_effect
 from treadle.runtime.refused_calls import end_refused_call, list_sightings, look_ahead
+from treadle.runtime.server_answers import ServerAnswers
 from treadle.runtime.stored_outputs import (
     describe_output_location,
     find_requested_output,
@@ -100,6 +104,7 @@ class Performer:
         self._sub_agents = sub_agents
         self._background = background
         self._partial_text = io.StringIO()
+        self.server_answers: ServerAnswers  # ask the model by way of this, so they come later
         self._contents = AttachmentContents(
             journal.writer.read_kept, lambda text: journal.emit(outputs.Notice(text))
         )
@@ -132,7 +137,7 @@ class Performer:
         response = event.response
         if response.usage is None:
             response = replace(response, usage=estimate_request_usage(request, response.message))
-        calls = self._resolve_calls(response)
+        calls = _resolve_calls(self._journal.machine, response)
         risks = tuple(map(self.tools.risk_of, calls))
         scopes = tuple(one.scope for one in look_ahead(self._journal, self.tools, calls))
         return replace(
@@ -165,12 +170,6 @@ class Performer:
         # One that is refused all the same was not refused for what it shows.
         return event if again.error.kind is event.error.kind else again
 
-    def _resolve_calls(self, response: LlmResponse) -> tuple[ToolCall, ...]:
-        calls, machine = response.tool_calls, self._journal.machine
-        if isinstance(machine, TaskMachine):
-            calls, _ = extract_confidences(calls, machine.memory, machine.config)
-        return calls
-
     def _find_fault(self, response: LlmResponse) -> str:
         if self._find_form_fault is None or response.tool_calls:
             return ""
@@ -200,6 +199,10 @@ class Performer:
         text = append_forgotten_plan(self._journal.fold.conversation, action.through, text)
         return Compacted(action.through, text, at, used, model, action.words)
 
+    async def send_beside(self, request: LlmRequest) -> LlmEvent.Completed | LlmEvent.Error:
+        """Ask the model something beside the conversation."""
+        return await self._send(request, lambda _: None)
+
     async def run_call(self, call: ToolCall, *, is_refused: bool = False) -> DurableEvent:
         """Run one call to its end.
 
@@ -218,11 +221,11 @@ class Performer:
         ended = await end_refused_call(self._journal, self.tools, call) if is_refused else None
         delegated = None if ended else self._sub_agents.delegate(call, on_progress)
         if delegated is not None:
-            outcome, usage = await delegated
+            outcome, used = await delegated
             outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
-            return ToolCompleted(call.id, outcome, self._journal.now(), usage)
+            return ToolCompleted(call.id, outcome, self._journal.now(), used)
         key = f"{self._journal.writer.thread_id}:{call.id}"
-        limit_s = find_call_limit(self._config, call)
+        usage: Usage | None = None
         status = next((one for its, one in self._journal.machine.round if its.id == call.id), None)
         is_outward = getattr(status, "access", UNSET) is Access.NETWORK
         reads = status is not None and find_effect(status, self._config) is EffectClass.READ
@@ -236,15 +239,13 @@ class Performer:
             live = None if running is None else (await running.read()).encode()
             outcome = await read_stored_output(self._journal.writer, said, call, wanted, live)
         elif refused is None:
-            outcome = await run_call(
-                self.tools,
-                call,
-                key,
-                limit_s,
-                on_progress,
-                list_sightings(self._journal),
-                self._background.commands,
-            )
+            limit = CallLimit(find_call_limit(self._config, call))
+            sightings, background = list_sightings(self._journal), self._background.commands
+            with self.server_answers.serve(self.tools, call, limit) as used_beside:
+                outcome = await run_call(
+                    self.tools, call, key, limit, on_progress, sightings, background
+                )
+            usage = used_beside()
         else:
             outcome = refused
         outcome = self._keep_shown(outcome)
@@ -254,7 +255,7 @@ class Performer:
         for end in ends:
             outcome = append_note(outcome, f"\n{describe_end(end)}")
         told = tuple(end.call_id for end in ends)
-        return ToolCompleted(call.id, outcome, self._journal.now(), ends=told)
+        return ToolCompleted(call.id, outcome, self._journal.now(), usage, ends=told)
 
     def _keep_shown(self, outcome: Outcome) -> Outcome:
         """The outcome with the attachments whose bytes are kept now, before a record names them."""
@@ -313,3 +314,10 @@ class Performer:
         await observe(observed)
         usage, model = self._hook_usage()
         return replace(event, usage=usage, model=model, at=self._journal.now())
+
+
+def _resolve_calls(machine: Machine[Any], response: LlmResponse) -> tuple[ToolCall, ...]:
+    calls = response.tool_calls
+    if isinstance(machine, TaskMachine):
+        calls, _ = extract_confidences(calls, machine.memory, machine.config)
+    return calls

@@ -18,6 +18,7 @@ from treadle.core.tools import (
     ToolDefinition,
     ToolProgress,
 )
+from treadle.server_questions import AnswerServer
 from treadle.thread.codec import Entry
 from treadle.thread.facts import FilesSaved, GitObserved
 from treadle.thread.fold import ThreadFold
@@ -117,6 +118,20 @@ class StartedTools(Protocol):
 
         Returns:
             What people should know, a line each: what did not start, and why.
+        """
+        ...
+
+
+@runtime_checkable
+class AskingTools(Protocol):
+    """Tools of which some are run by programs that may ask something back in a call."""
+
+    def answer_with(self, thread: str, answer: AnswerServer) -> None:
+        """Have what is asked in calls of a thread answered so from now on.
+
+        Args:
+            thread: its id, with which the keys of its calls begin.
+            answer: has a question answered; may raise `StoreError`.
         """
         ...
 

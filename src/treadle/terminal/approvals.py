@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from treadle.answers import Answer, Verdict
     from treadle.core.approval import Question
     from treadle.core.messages import ToolCall
+    from treadle.server_questions import ServerAnswer, ServerQuestion
 
 COVERED_LENGTH_MAX: Final = 60
 """If what a yes for good would cover is longer, in characters, it is listed with the question."""
@@ -162,6 +163,16 @@ class ApprovalDialogs:
             raise
         finally:
             self._set_asking(is_asking=False)
+
+    async def answer_server(self, question: ServerQuestion) -> ServerAnswer:
+        """What a person says to what a server of tools asks back. Raises as `ask`."""
+        from treadle.terminal.server_questions import ServerQuestionDialogs
+
+        try:
+            return await ServerQuestionDialogs(self._terminal, self._pause).answer(question)
+        except EOFError:
+            self._context.leave()
+            raise
 
     async def _ask_for_answer(self, question: Question) -> Answer:
         from treadle.answers import Answer, Resolution

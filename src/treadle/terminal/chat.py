@@ -50,6 +50,7 @@ class Chat:
         people = ChatCallbacks(
             *(self._on_output, self._approve, self._ask, self.notify, self.set_prompts),
             self._find_model,
+            lambda one: self._approvals.answer_server(one),  # noqa: PLW0108  it comes later
         )
         self.options = options
         self.sessions = ChatSession(options, people)

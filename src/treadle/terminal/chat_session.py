@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
     from treadle.outputs import Output
+    from treadle.server_questions import AskPersonForServer
 
 
 class ChatOptions(Struct, frozen=True):
@@ -67,6 +68,8 @@ class ChatCallbacks(Struct, frozen=True):
     """Takes the skills and commands that hold; called for prompts of servers too."""
     find_model: Callable[[MissingModelError], Awaitable[str | None]]
     """The lasting name of a model in place of one that cannot answer; `None` for none."""
+    answer_server: AskPersonForServer
+    """Asked what servers of tools ask back."""
 
 
 class ChatSession:
@@ -172,7 +175,7 @@ class ChatSession:
                 may_change=True,
             ),
             ThreadTarget(options.cwd, thread, latest),
-            Host(PersonCallbacks(people.ask, people.approve), people.tell),
+            Host(PersonCallbacks(people.ask, people.approve, people.answer_server), people.tell),
             no_commit=options.no_commit,
             before_owning=_refuse_task,
         )

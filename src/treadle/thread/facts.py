@@ -181,6 +181,34 @@ class BackgroundEnded(_Fact, frozen=True, tag="background_ended"):
     blob: BlobRef | None = None
 
 
+class ServerAsked(_Fact, frozen=True, tag="server_asked"):
+    """A server of tools has asked something back in a call; a person is asked about it then.
+
+    `wants` is a `form` filled out, a `visit` of an address, or the `answer` of a model, `text` what
+    the person is shown. The `ServerAnswered` of the same `id` is its end. Where there is none,
+    nobody has answered: the call was over before.
+    """
+
+    id: str
+    call_id: str
+    server: str
+    wants: Literal["form", "visit", "answer"]
+    text: str
+
+
+class ServerAnswered(_Fact, frozen=True, tag="server_answered"):
+    """What came of a question of a server.
+
+    A person has said yes or no, or has put it aside (`cancel`); or it was refused unasked: because
+    `nobody` could be asked, or because of a `limit`. `text` is what the server was given, secrets
+    replaced. What a model has used for it stands with the result of the call.
+    """
+
+    id: str
+    action: Literal["accept", "decline", "cancel", "nobody", "limit"]
+    text: str = ""
+
+
 class Recovered(_Fact, frozen=True, tag="recovered"):
     """Work was left unfinished; `note` says what was found and done.
 
@@ -364,6 +392,8 @@ Fact: TypeAlias = (
     | CommandBegun
     | CommandShown
     | BackgroundEnded
+    | ServerAsked
+    | ServerAnswered
     | Recovered
     | Granted
     | KindGranted

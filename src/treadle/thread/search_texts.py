@@ -234,6 +234,8 @@ TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = Ma
             (SearchTextKind.PLACE, entry.folder),
         ],
         facts.CommandShown: _list_command_texts,
+        facts.ServerAsked: lambda entry: [(SearchTextKind.OUTPUT, entry.text)],
+        facts.ServerAnswered: lambda entry: [(SearchTextKind.OUTPUT, entry.text)],
         facts.BackgroundEnded: lambda entry: [(SearchTextKind.OUTPUT, entry.output)],
         facts.Recovered: lambda entry: [(SearchTextKind.OTHER, entry.note)],
         facts.Granted: _list_no_texts,

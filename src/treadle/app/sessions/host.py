@@ -10,13 +10,19 @@ from treadle.answers import Answer, Verdict
 from treadle.app.notices import Notify, ignore_notice
 from treadle.core.approval import Question
 from treadle.runtime.ports import Provider, Tools
+from treadle.server_questions import AskPersonForServer
 
 
 class PersonCallbacks(Struct, frozen=True):
-    """Who is asked: about a call that a crash left uncertain, and for a yes to a call."""
+    """Who is asked: about a call that a crash left uncertain, and for a yes to a call.
+
+    `answer_server` is asked what servers of tools ask back; without it they are told that nobody is
+    there.
+    """
 
     ask: Callable[[Question], Awaitable[Answer]]
     approve: Callable[[Question], Awaitable[Verdict]]
+    answer_server: AskPersonForServer | None = None
 
 
 def _keep_tools(tools: Tools) -> Tools:

@@ -142,6 +142,7 @@ class DriverParts(Struct, frozen=True):
             redactor=self.redactor,
             ask=None if people is None else people.ask,
             approve=None if people is None else self.hooks.announce(people.approve),
+            answer_server=None if people is None else people.answer_server,
             on_output=on_output,
             live=LiveAnswerWriter(self.places, thread_id),
             hook_usage=self.hook_usage,

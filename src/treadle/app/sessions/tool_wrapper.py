@@ -15,9 +15,10 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.runtime.ports import StartedTools, Tools
+from treadle.runtime.ports import AskingTools, StartedTools, Tools
 from treadle.runtime.refused_calls import CheckedTools
 from treadle.runtime.subagents import CallWork
+from treadle.server_questions import AnswerServer
 from treadle.tools.background import BackgroundCommands
 
 RunCall: TypeAlias = Callable[[ToolCall, CallWork, Sightings | None], Awaitable[Outcome]]
@@ -48,6 +49,11 @@ class ToolWrapper:
     async def prepare(self) -> Sequence[str]:
         """See `StartedTools`."""
         return await self._tools.prepare() if isinstance(self._tools, StartedTools) else ()
+
+    def answer_with(self, thread: str, answer: AnswerServer) -> None:
+        """See `AskingTools`."""
+        if isinstance(self._tools, AskingTools):
+            self._tools.answer_with(thread, answer)
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
         """See `Tools`."""
