@@ -89,8 +89,8 @@ $(VENV)/.run: pyproject.toml constraints-run.txt | $(VENV)/bin/pip
 	$(EDIT)
 	@touch $@
 
-# Some judges are JavaScript: an official client of the editors' protocol, the reference servers of
-# MCP, a type checker; their lock file has the hashes.
+# Some judges are JavaScript: an official client of the editors' protocol, the reference servers
+# and the conformance suite of MCP, a type checker; their lock file has the hashes.
 JUDGES := tests
 
 $(VENV)/.dev: pyproject.toml constraints.txt $(JUDGES)/package-lock.json | $(VENV)/bin/pip

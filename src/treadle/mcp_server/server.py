@@ -40,11 +40,13 @@ def serve(store: Store, folder: Path) -> None:
     """
     # A thread of the SDK waits for a line, and nothing but a line or the end of all wakes it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    asyncio.run(_serve(_ThreadServer(ThreadTools(store, folder).list_tools())))
+    asyncio.run(_serve(make_server(store, folder)))
 
 
-async def _serve(offer: _ThreadServer) -> None:
-    server: Server[Any] = Server(
+def make_server(store: Store, folder: Path) -> Server[Any]:
+    """What answers an agent, by whatever way it speaks; see `serve`."""
+    offer = _ThreadServer(ThreadTools(store, folder).list_tools())
+    return Server(
         "treadle",
         title="Treadle's threads",
         version=__version__,
@@ -52,6 +54,9 @@ async def _serve(offer: _ThreadServer) -> None:
         on_list_tools=offer.list_tools,
         on_call_tool=offer.call_tool,
     )
+
+
+async def _serve(server: Server[Any]) -> None:
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
