@@ -28,6 +28,7 @@ MAY_USE: Final = {
     "store/index/usage_rows.py": {"datetime"},  # the day of a record, asks no clock
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
     "app/evaluation/result_file.py": {"secrets"},  # the ids of evaluations
+    "app/pages/local_site.py": {"secrets"},  # links and cookies
     "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
@@ -91,6 +92,7 @@ MAY_SLEEP: Final = {
 for a lock on which SQLite does not wait."""
 
 MAY_START: Final = {
+    "app/pages/browser.py",  # the person's browser goes on when Treadle ends
     "terminal/external_programs.py",  # they have the terminal, and the person ends them
     "cli/demo/demonstration.py",  # a person's way to run Treadle, and to look at what it did
     "tools/grep.py",  # a program of its own, in whose group what it starts has to stay

@@ -7,10 +7,15 @@ from typing import Final
 LIBRARIES: Final = {
     "server": ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools"),
     "mcp": ("mcp",),
+    "web": ("jinja2", "starlette", "uvicorn"),
 }
 """Those of each extra without which nothing of it works."""
 
-_NAMES: Final = {"server": "the team server", "mcp": "the Model Context Protocol"}
+_NAMES: Final = {
+    "server": "the team server",
+    "mcp": "the Model Context Protocol",
+    "web": "what serves pages",
+}
 
 
 def require_extra(extra: str) -> None:

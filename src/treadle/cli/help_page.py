@@ -34,7 +34,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "Work": ("run", "resume", "approve", "rewind", "diff", "compact", "watch", "demo"),
         "Threads": (
-            *("list", "search", "show", "blame", "log", "fork", "export", "import"),
+            *("list", "search", "show", "web", "blame", "log", "fork", "export", "import"),
             *("rename", "tag", "pin", "note", "trace", "replay"),
             *("usage", "eval", "trash", "restore", "du", "gc", "scrub", "verify"),
         ),

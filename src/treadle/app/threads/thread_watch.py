@@ -98,7 +98,7 @@ def follow_thread(
         DamagedJournalError: there is damage; what stands before it was told.
         DiskError: the disk refused.
     """
-    watched = _ThreadWatch(store, thread_id)
+    watched = ThreadWatch(store, thread_id)
     yield from watched.read_first_events(since)
     waiting = Event()
     is_held = True
@@ -117,13 +117,19 @@ def follow_thread(
         waiting.wait(POLL_S)
 
 
-class _ThreadWatch:
-    """A thread, as far as it was told."""
+class ThreadWatch:
+    """A thread, as far as it was told. Reads only, and holds nothing.
+
+    Args:
+        store: where the thread is.
+        thread_id: the thread.
+    """
 
     def __init__(self, store: LocalStore, thread_id: str) -> None:
         self._store = store
         self._follower = ThreadFollower(store.folders, thread_id)
-        self._version = 0
+        self.version = 0
+        """The last one that was told; 0 before the first."""
         self._said = 0
         """The version at which an answer ended last."""
         self._holder = store.find_holder(thread_id)
@@ -131,6 +137,7 @@ class _ThreadWatch:
 
     @property
     def is_over(self) -> bool:
+        """Whether the thread is gone."""
         return self._follower.is_over
 
     def read_first_events(self, since: int | None) -> Iterator[WatchEvent]:
@@ -160,12 +167,12 @@ class _ThreadWatch:
         """What is new."""
         for item in self._follower.read_new():
             if isinstance(item, JournalChange):
-                self._version = self._said = 0
+                self.version = self._said = 0
                 text = "records that were shown were rewritten; they follow as they stand now"
                 yield WatchNotice(_CHANGE_TEXTS.get(item, text), is_break=True)
                 continue
             kind = _read_kind(item)
-            self._version = item.seq
+            self.version = item.seq
             if kind in _ANSWER_ENDS:
                 self._said = item.seq
             yield WatchedRecord(item, kind)
@@ -173,7 +180,7 @@ class _ThreadWatch:
     def poll_live(self) -> Iterator[LiveAnswer]:
         """What is being said now."""
         live = read_live_answer(self._store.places, self._thread_id)
-        if live is None or not self._said <= live.after <= self._version:
+        if live is None or not self._said <= live.after <= self.version:
             return  # its record was shown, or others that stand before it were not
         holder = self._store.find_holder(self._thread_id)
         if not isinstance(holder, Holder) or holder.pid == live.pid:

@@ -76,7 +76,7 @@ def read_transcript(store: LocalStore, thread_id: str) -> Transcript:
     """
     journals = read_journal_parts(store, thread_id)
     story = make_readable_thread(journals)
-    kept = dict(_list_kept_outputs(journals))
+    kept = dict(list_kept_outputs(journals))
     parts = [_make_part(item, kept) for turn in story.turns for item in turn.items]
     if story.problem:
         parts.append(TranscriptPart(PartKind.NOTE, story.problem))
@@ -108,7 +108,7 @@ def read_whole_text(store: LocalStore | None, part: TranscriptPart) -> tuple[byt
     return part.text.encode("utf-8", "replace"), False
 
 
-def _list_kept_outputs(journals: Sequence[JournalPart]) -> Iterator[tuple[str, BlobRef]]:
+def list_kept_outputs(journals: Sequence[JournalPart]) -> Iterator[tuple[str, BlobRef]]:
     """The calls whose whole output stands beside the thread; a command's end comes last."""
     for journal in journals:
         for record in journal.records:

@@ -1,0 +1,1 @@
+"""The pages of this machine's own threads."""

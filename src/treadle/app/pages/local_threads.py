@@ -1,0 +1,155 @@
+"""The threads on this machine's disk, as pages show them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from treadle.app.exchange.thread_export import read_journal_parts
+from treadle.app.threads.outputs import read_output
+from treadle.app.threads.short_ids import list_short_ids
+from treadle.app.threads.thread_cells import make_cells
+from treadle.app.threads.thread_lists import list_threads, search_threads
+from treadle.app.threads.thread_watch import ThreadWatch
+from treadle.app.threads.transcript import list_kept_outputs
+from treadle.errors import UnknownThreadError
+from treadle.exchange.readable_thread import make_readable_thread
+from treadle.pages.ports import FoundRow, LiveState, ShownThread, ThreadRow, ThreadRows
+from treadle.store.index.filters import ThreadFilters
+from treadle.store.local_store import LocalStore
+from treadle.thread.document import ThreadSummary
+from treadle.thread.ids import ShortIds, is_thread_id
+
+KEPT_THREADS_MAX: Final = 4
+"""Threads that are kept as they were read: a long one takes seconds, and is turned over page by
+page."""
+WATCHES_MAX: Final = 64
+
+
+class _KeptThread(Struct, frozen=True):
+    """A thread as it was read, and how its journals were on the disk before."""
+
+    shown: ShownThread
+    journals: tuple[str, ...]
+    stamps: tuple[tuple[int, int, int], ...]
+
+
+class LocalThreads:
+    """See `PageSource`. It only reads.
+
+    Args:
+        store: the threads of this machine.
+    """
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+        self._kept: OrderedDict[str, _KeptThread] = OrderedDict()
+        self._watches: OrderedDict[str, ThreadWatch] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def list_rows(self, state: str, start: int, count: int) -> ThreadRows:
+        """See `PageSource`."""
+        found = list_threads(self._store, ThreadFilters(state=state or None), limit=start + count)
+        ids = list_short_ids(self._store)
+        rows = [_make_row(line, ids) for line in found.threads[start:]]
+        return ThreadRows(rows, found.count)
+
+    def search(self, words: str, count: int) -> Sequence[FoundRow]:
+        """See `PageSource`."""
+        found = search_threads(self._store, words, limit=count)
+        ids = list_short_ids(self._store)
+        return [
+            FoundRow(
+                _make_row(hit.thread, ids),
+                hit.kind,
+                _cut_pieces(hit.snippet, hit.ranges),
+                hit.count,
+            )
+            for hit in found.hits
+        ]
+
+    def read_thread(self, thread_id: str) -> ShownThread:
+        """See `PageSource`."""
+        thread_id = self._check(thread_id)
+        with self._lock:
+            kept = self._kept.get(thread_id)
+        if kept is not None and self._stamp(kept.journals) == kept.stamps:
+            return kept.shown
+        journals = self._list_journals(thread_id)
+        stamps = self._stamp(journals)
+        parts = read_journal_parts(self._store, thread_id)
+        shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
+        with self._lock:
+            self._kept[thread_id] = _KeptThread(shown, journals, stamps)
+            self._kept.move_to_end(thread_id)
+            while len(self._kept) > KEPT_THREADS_MAX:
+                self._kept.popitem(last=False)
+        return shown
+
+    def read_output(self, thread_id: str, call_id: str) -> bytes:
+        """See `PageSource`."""
+        return read_output(self._store, self._check(thread_id), call_id).encode("utf-8", "replace")
+
+    def read_state(self, thread_id: str) -> LiveState:
+        """See `PageSource`."""
+        thread_id = self._check(thread_id)
+        with self._lock:
+            watch = self._watches.pop(thread_id, None) or ThreadWatch(self._store, thread_id)
+            self._watches[thread_id] = watch
+            while len(self._watches) > WATCHES_MAX:
+                self._watches.popitem(last=False)
+            deque(watch.poll_records(), maxlen=0)
+            if watch.is_over:
+                del self._watches[thread_id]
+                raise UnknownThreadError(f"thread {thread_id} is gone")
+            is_held = self._store.find_holder(thread_id) is not None
+            live = next(watch.poll_live(), None) if is_held else None
+            return LiveState(watch.version, "" if live is None else live.text)
+
+    def _check(self, thread_id: str) -> str:
+        """Paths on the disk are made of ids: nothing else becomes one."""
+        if not is_thread_id(thread_id):
+            raise UnknownThreadError("that is the id of no thread")
+        return thread_id
+
+    def _list_journals(self, thread_id: str) -> tuple[str, ...]:
+        """The files of a thread and of those it goes on from."""
+        found, wanted = [], thread_id
+        while wanted:
+            path, _ = self._store.folders.find(wanted)
+            found.append(path)
+            base = self._store.load_initial_fold(wanted).header.base
+            wanted = "" if base is None else base.thread
+        return tuple(found)
+
+    def _stamp(self, journals: Sequence[str]) -> tuple[tuple[int, int, int], ...]:
+        """How files stand: a scrub gives a journal another file, an append another size."""
+        stamps = []
+        for path in journals:
+            try:
+                found = Path(path).stat()
+            except OSError:
+                return ()
+            stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
+        return tuple(stamps)
+
+
+def _make_row(line: ThreadSummary, ids: ShortIds) -> ThreadRow:
+    cells = make_cells(line, ids)
+    return ThreadRow(
+        line, cells.id, cells.title, cells.state, cells.folder, cells.branch, cells.age
+    )
+
+
+def _cut_pieces(text: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
+    """A snippet in parts; of each whether it is what was looked for."""
+    pieces, place = [], 0
+    for start, end in ranges:
+        pieces += [(text[place:start], False), (text[start:end], True)]
+        place = end
+    return [piece for piece in [*pieces, (text[place:], False)] if piece[0]]

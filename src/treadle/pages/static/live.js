@@ -1,0 +1,63 @@
+// Keeps the last page of a thread up to date: what is recorded, and what is being said.
+// Without it all can be read; only reloading shows what is new.
+"use strict";
+(() => {
+  const items = document.getElementById("items");
+  const live = document.getElementById("live");
+  let isFetching = false;
+  let wanted = Number(items.dataset.version);
+
+  const isAtEnd = () =>
+    window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 80;
+
+  const refresh = async () => {
+    if (isFetching) return;
+    isFetching = true;
+    try {
+      while (Number(items.dataset.version) < wanted) {
+        const answer = await fetch(`?page=${items.dataset.page}`, { credentials: "same-origin" });
+        if (!answer.ok) return;
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const fresh = page.getElementById("items");
+        if (!fresh) return;
+        const stays = isAtEnd();
+        merge(fresh);
+        items.dataset.version = fresh.dataset.version;
+        const pages = page.querySelectorAll(".pages");
+        document.querySelectorAll(".pages").forEach((nav, at) => pages[at] && nav.replaceWith(pages[at]));
+        if (stays) window.scrollTo(0, document.documentElement.scrollHeight);
+      }
+    } finally {
+      isFetching = false;
+    }
+  };
+
+  // What is the same stays where it is: somebody may have opened it, or marked its text.
+  const merge = (fresh) => {
+    const before = [...items.children];
+    [...fresh.children].forEach((one, at) => {
+      const old = before[at];
+      if (!old) items.append(one);
+      else if (!isSame(old, one)) {
+        if (old.open) one.open = true;
+        old.replaceWith(one);
+      }
+    });
+    before.slice(fresh.children.length).forEach((one) => one.remove());
+  };
+
+  const isSame = (old, one) => {
+    const copy = old.cloneNode(true);
+    copy.removeAttribute("open");
+    return copy.isEqualNode(one);
+  };
+
+  const events = new EventSource(`/threads/${items.dataset.thread}/live`);
+  events.addEventListener("state", (event) => {
+    const told = JSON.parse(event.data);
+    live.textContent = told.text;
+    live.hidden = !told.text;
+    wanted = Math.max(wanted, told.version);
+    refresh();
+  });
+})();

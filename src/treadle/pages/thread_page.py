@@ -1,0 +1,194 @@
+"""What one page of a thread shows: some of its items, and where the others are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from treadle.core.messages import BlobRef
+from treadle.exchange.markdown_html import render_markdown
+from treadle.exchange.readable_thread import (
+    THINKING,
+    ReadableCall,
+    ReadableItem,
+    ReadableMessage,
+    ReadableTurn,
+    list_thread_properties,
+)
+from treadle.models.prices.usage_text import describe_usage
+from treadle.pages.call_blocks import CallView, make_call_view
+from treadle.pages.ports import ShownThread
+
+ITEM_COUNT: Final = 200
+"""Items of a page: messages, calls and notes."""
+PROMPT_COUNT_MAX: Final = 100
+"""Prompts in the list of contents; of more the newest."""
+TEXT_SIZE_MAX: Final = 100_000
+"""Characters of a text that stand on a page; the rest is read on a page of its own."""
+HEADING_LENGTH_MAX: Final = 80
+
+
+class ItemView(Struct, frozen=True, kw_only=True):
+    """Something that happened.
+
+    Args:
+        number: from 0, the same on every page and for ever: items are only added.
+        kind: `prompt`, `answer`, `thinking`, `note` or `call`.
+        at: when, in UTC.
+        title: a line; of a note all of it, if `text` is empty.
+        text: as it was written.
+        html: the same as HTML that is safe; empty if it is shown as it was written.
+        call: of a call, what it did.
+        result: of a call, what it gave; `None` if it has none yet.
+        output: of a call, where all that it put out is kept, if the result is less.
+        call_id: its id.
+        is_hidden: whether somebody has gone back from it.
+        is_cut: whether the text is longer, or was interrupted.
+        turn: the number of the turn that begins here; 0 if none does.
+        used: of the first item of a turn, what the turn used.
+    """
+
+    number: int
+    kind: str
+    at: str
+    title: str = ""
+    text: str = ""
+    html: str = ""
+    call: CallView | None = None
+    result: str | None = None
+    output: BlobRef | None = None
+    call_id: str = ""
+    is_hidden: bool = False
+    is_cut: bool = False
+    turn: int = 0
+    used: str = ""
+
+
+class PromptPlace(Struct, frozen=True):
+    """A prompt in the list of contents."""
+
+    turn: int
+    heading: str
+    page: int
+    number: int
+
+
+class ThreadPageView(Struct, frozen=True, kw_only=True):
+    """A page of a thread; pages are counted from 1."""
+
+    id: str
+    title: str
+    version: int
+    properties: Sequence[tuple[str, str]]
+    items: Sequence[ItemView]
+    prompts: Sequence[PromptPlace]
+    page: int
+    page_count: int
+    item_count: int
+    problem: str
+
+
+def make_thread_page(shown: ShownThread, page: int | None) -> ThreadPageView | None:
+    """A page of a thread.
+
+    Args:
+        shown: the thread.
+        page: which one; `None` for the last.
+
+    Returns:
+        `None` if there is no such page.
+    """
+    story = shown.story
+    places = _list_places(shown)
+    count = max(1, -(-len(places) // ITEM_COUNT))
+    page = count if page is None else page
+    if not 1 <= page <= count:
+        return None
+    first = (page - 1) * ITEM_COUNT
+    document = story.document
+    return ThreadPageView(
+        id=document.id,
+        title=document.metadata.title or document.id,
+        version=document.version,
+        properties=list(list_thread_properties(story, describe_usage)),
+        items=[
+            _make_item(first + index, place, shown)
+            for index, place in enumerate(places[first : first + ITEM_COUNT])
+        ],
+        prompts=_list_prompts(places),
+        page=page,
+        page_count=count,
+        item_count=len(places),
+        problem=story.problem,
+    )
+
+
+class _PlacedItem(Struct, frozen=True):
+    """An item, and the turn that begins with it."""
+
+    item: ReadableItem
+    turn: int = 0
+    used: str = ""
+    heading: str = ""
+
+
+def _list_places(shown: ShownThread) -> list[_PlacedItem]:
+    found: list[_PlacedItem] = []
+    for turn in shown.story.turns:
+        used = describe_usage(turn.usage) if turn.usage and turn.usage.total_tokens else ""
+        first = _PlacedItem(turn.items[0], turn.number, used, _find_heading(turn))
+        found += [first, *(_PlacedItem(item) for item in turn.items[1:])]
+    return found
+
+
+def _list_prompts(places: Sequence[_PlacedItem]) -> list[PromptPlace]:
+    found = [
+        PromptPlace(place.turn, place.heading, 1 + number // ITEM_COUNT, number)
+        for number, place in enumerate(places)
+        if place.turn
+    ]
+    return found[-PROMPT_COUNT_MAX:]
+
+
+def _find_heading(turn: ReadableTurn) -> str:
+    """The first line of a turn's prompt."""
+    said = (
+        item.text for item in turn.items if isinstance(item, ReadableMessage) and item.who == "user"
+    )
+    line = next(said, "").strip().partition("\n")[0] or "(no text)"
+    return line if len(line) <= HEADING_LENGTH_MAX else line[: HEADING_LENGTH_MAX - 1] + "…"
+
+
+def _make_item(number: int, place: _PlacedItem, shown: ShownThread) -> ItemView:
+    item = place.item
+    view = ItemView(number=number, kind="note", at=item.at, turn=place.turn, used=place.used)
+    if isinstance(item, ReadableCall):
+        result = item.result if item.result is None else item.result[:TEXT_SIZE_MAX]
+        return replace(
+            view,
+            kind="call",
+            call=make_call_view(item),
+            result=result,
+            output=shown.kept.get(item.call_id),
+            call_id=item.call_id,
+            is_hidden=item.is_hidden,
+            is_cut=item.result is not None and len(item.result) > TEXT_SIZE_MAX,
+        )
+    if isinstance(item, ReadableMessage):
+        kind = {"user": "prompt", "assistant": "answer"}.get(item.who, "note")
+        text = item.text[:TEXT_SIZE_MAX]
+        html = render_markdown(text) if kind == "answer" else None
+        return replace(
+            view,
+            kind=kind,
+            title="" if kind != "note" else item.who,
+            text=text,
+            html=html or "",
+            is_hidden=item.is_hidden,
+            is_cut=item.is_cut or len(item.text) > TEXT_SIZE_MAX,
+        )
+    kind = "thinking" if item.text == THINKING else "note"
+    return replace(view, kind=kind, title=item.text, text=item.detail[:TEXT_SIZE_MAX])
