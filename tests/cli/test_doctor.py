@@ -97,7 +97,7 @@ def test_on_a_healthy_machine_nothing_has_failed_and_nothing_is_left_over(
     done = treadle("doctor", "--json")
     assert done.returncode == 0, done.stdout
     found = by_name(done.stdout)
-    for name in ("treadle", "python", "anthropic", "openai", "data", "git", "sync", "locks"):
+    for name in ("treadle", "python", "httpx2", "msgspec", "data", "git", "sync", "locks"):
         assert [one["status"] for one in found[name]] == ["ok"], name
     (model,) = found["model"]
     assert model["status"] == "warning"

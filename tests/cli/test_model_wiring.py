@@ -193,10 +193,11 @@ async def test_what_nobody_knows_of_a_model_its_provider_is_asked_and_else_it_is
         told = await shell("-p", "hi", "-m", "mine:told")
         silent = await shell("-p", "hi", "-m", "mine:m")
         again = [await shell("-p", "hi", "-m", f"mine:{name}") for name in ("told", "m")]
-        asked = [seen for seen in server.requests if seen.path.endswith("/models")]
+        asked = [seen for seen in server.requests if seen.path == "/v1/models"]
     assert len(asked) == 2
     assert (told.code, silent.code, *(one.code for one in again)) == (0, 0, 0, 0)
     assert "context window" not in again[0].stderr + again[1].stderr
+    assert "price unknown" not in told.stderr + silent.stderr  # nobody sends a bill
     assert "the context window of" not in told.stderr
     assert silent.stderr.count("the context window of mine:m is not known") == 1
     limits = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from models.loopback import Answer, Loopback, refusal
+from models.loopback import Answer, Loopback, Seen, refusal
 from treadle.core.llm import ModelTraits
 from treadle.models.anthropic.provider import AnthropicProvider
 from treadle.models.model_lists import read_listed_traits
@@ -91,3 +92,50 @@ async def test_a_list_that_cannot_be_had_says_nothing(
         told = await provider.fetch_traits("here:m", 5.0)
         await provider.aclose()
     assert (told and told.context_tokens_max) == window
+
+
+OLLAMA_SHOWS = {
+    "capabilities": ["completion", "tools", "vision"],
+    "model_info": {"general.architecture": "qwen2", "qwen2.context_length": 32_768},
+    "parameters": "temperature 0.7\nnum_ctx    8192",
+}
+LMSTUDIO_LISTS = {"id": "m:7b", "type": "llm", "max_context_length": 4096}
+
+
+def local_server(told: dict[str, Any]) -> Callable[[Seen], Answer]:
+    """Ollama or LM Studio: what is at each path, the list of names alone at its usual one."""
+    names = {"/v1/models": {"data": [{"id": "m:7b", "object": "model"}]}}
+    return lambda seen: (
+        refusal(200, found) if (found := {**names, **told}.get(seen.path)) else refusal(404, b"")
+    )
+
+
+async def test_a_server_of_this_machine_tells_what_its_list_does_not() -> None:
+    shows: dict[str, Any] = {"/api/show": OLLAMA_SHOWS}
+    plain = {"/api/show": {**OLLAMA_SHOWS, "parameters": "", "capabilities": ["completion"]}}
+    now = {"/api/ps": {"models": [{"model": "m:7b", "context_length": 4096}, 7]}}
+    other = {"/api/ps": {"models": [{"model": "o:7b", "context_length": 4096}]}}
+    loaded = {**LMSTUDIO_LISTS, "loaded_context_length": 2048, "type": "vlm"}
+    cases: list[tuple[str, dict[str, Any], str, tuple[int | None, bool | None]]] = [
+        ("what it was made with", shows, "", (8192, True)),
+        ("what it could", {**plain, **other}, "", (32_768, False)),
+        ("what it is loaded with", {**shows, **now}, "", (4096, True)),
+        ("nonsense", {"/api/show": {"model_info": {"x.context_length": "y"}}}, "", (None, None)),
+        ("lm studio", {"/api/v0/models": {"data": [LMSTUDIO_LISTS]}}, "", (4096, False)),
+        ("lm studio, loaded", {"/api/v0/models": {"data": [loaded]}}, "", (2048, True)),
+        ("neither", {}, "", (None, None)),
+        ("with a key", shows, "k" * 20, (None, None)),
+    ]
+    misses = []
+    for name, told, key, expected in cases:
+        async with Loopback(local_server(told)) as server:
+            provider = OpenAiChatProvider(key, name="here", base_url=f"{server.url}/v1")
+            found = await provider.fetch_traits("here:m:7b", 5.0)
+            await provider.aclose()
+            bodies = [seen.json for seen in server.requests if seen.path == "/api/show"]
+        assert found is not None
+        if (found.context_tokens_max, found.sees_images) != expected or any(
+            body != {"model": "m:7b"} for body in bodies
+        ):
+            misses.append((name, found, bodies))
+    assert misses == []

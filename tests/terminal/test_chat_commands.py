@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -111,6 +112,8 @@ def test_new_fork_and_resume_go_from_thread_to_thread(
     talk = start()
     talk.say("good morning", "Hello there.")
     talk.say("/fork", "goes on from version")
+    (told_fork,) = [line for line in talk.lines if "goes on from version" in line]
+    assert re.fullmatch(r"[0-9a-f]{8} goes on from version [0-9]+ of [0-9a-f]{8}", told_fork)
     talk.say("second", "The second answer.")
     talk.say("/new", "a new thread begins")
     talk.say("/resume", "Go on with which thread?")

@@ -28,14 +28,13 @@ TEXT_MAX: Final = 20_000
 
 
 def render_last_turn(
-    messages: Sequence[Message], thread_id: str, blocks: BlockRenderer, plan: PlanView
+    messages: Sequence[Message], blocks: BlockRenderer, plan: PlanView
 ) -> Iterator[RenderableType]:
     """The last turn, as it looked; of a long one its beginning and its end.
 
     Args:
         messages: the conversation, or its end; of a `Conversation` what a rewind has hidden is left
             out.
-        thread_id: where one finds what was said before; without it nothing is told of that.
         blocks: makes the blocks.
         plan: is given the plan that holds, and shows it.
     """
@@ -44,9 +43,9 @@ def render_last_turn(
     messages = [one for at, one in enumerate(messages) if at not in hidden]
     first = max((i for i, one in enumerate(messages) if _is_prompt(one)), default=0)
     shown = max(first, len(messages) - MESSAGES_MAX)
-    if thread_id and (earlier := sum(map(_is_prompt, messages[:first]))):
+    if earlier := sum(map(_is_prompt, messages[:first])):
         turns = "1 earlier turn" if earlier == 1 else f"{earlier} earlier turns"
-        yield line_block(f"{turns}: treadle show {thread_id}")
+        yield line_block(f"{turns} (Ctrl+O)")
     calls = {call.id: call for one in messages[first:] for call in one.tool_calls}
     said = [messages[first]] if first < shown else []
     looks: list[EndedLook] = []

@@ -25,11 +25,15 @@ def styled_text(text: str, style: str = "") -> Text:
 
 def shorten_ids(setup: Setup | None, text: str) -> str:
     """A text for the person, in which ids of threads are as short as this machine allows."""
-    if setup is None:
+    from treadle.thread.ids import find_ids
+
+    if not find_ids(text):
         return text
+    from treadle.app.stores import open_store
     from treadle.app.threads import short_ids
 
-    return short_ids.shorten_ids(setup.store, text)
+    # Between two threads, and behind the last, no session is there.
+    return short_ids.shorten_ids(open_store() if setup is None else setup.store, text)
 
 
 def two_column_table(rows: Iterable[Sequence[str]]) -> RenderableType:

@@ -17,8 +17,7 @@ async def show_thread(chat: Chat) -> None:
     session = await chat.open()
     show_header(chat)
     if session is not None:
-        thread = shorten_ids(chat.sessions.setup, session.thread_id)
-        chat.terminal.commit(*chat.view.history_blocks(session.conversation, thread))
+        chat.terminal.commit(*chat.view.history_blocks(session.conversation))
 
 
 WELCOME: Final = "Treadle, a coding agent that loses nothing: kill it, go on, take it all back."

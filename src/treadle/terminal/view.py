@@ -122,19 +122,16 @@ class ChatView:
             self._asked[question.call.id] = diff
         return diff
 
-    def history_blocks(
-        self, messages: Sequence[Message], thread_id: str = ""
-    ) -> list[RenderableType]:
+    def history_blocks(self, messages: Sequence[Message]) -> list[RenderableType]:
         """The last turn of a conversation, as it looked; of a long one its end.
 
         Args:
             messages: the conversation, or its end; of a `Conversation` what a rewind has hidden is
                 left out.
-            thread_id: where one finds what was said before; without it nothing is told of that.
         """
         from treadle.terminal.earlier_turns import render_last_turn
 
-        return list(render_last_turn(messages, thread_id, self._blocks, self.plan))
+        return list(render_last_turn(messages, self._blocks, self.plan))
 
     def close(self) -> None:
         """Commit what is unfinished as it is: the chat ends, or goes on with another thread."""

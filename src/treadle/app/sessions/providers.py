@@ -175,9 +175,10 @@ class Models:
         provider = make_provider(
             ref.provider, entry, self._find_key(ref.provider, entry), self._loaded
         )
-        return PricedProvider(
-            self._add_recorder(provider), _make_price_function(ref.provider, entry)
-        )
+        answering = self._add_recorder(provider)
+        if not (entry.needs_key or entry.prices) and catalog.is_local(ref.provider, os.environ):
+            return answering  # nobody sends a bill; "price unknown" at each turn says nothing
+        return PricedProvider(answering, _make_price_function(ref.provider, entry))
 
     def fetch_unknown_traits(self, name: str) -> str:
         """Ask the provider what nobody here knows of a model, and say what stays unknown, once.

@@ -12,8 +12,11 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from treadle.core.llm import LlmRequest, ModelTraits
+from treadle.models.layout import strip_provider
 from treadle.models.openai.chat_request import find_dialect, make_parameters
 from treadle.models.openai.chat_stream import ChatAssembler
+from treadle.models.openai.local_traits import fetch_local_traits
+from treadle.models.wire.endpoint import ModelEndpoint
 from treadle.models.wire.provider import NO_EXTRAS, RequestExtras, WireProvider
 from treadle.models.wire.stream import StreamedResponse
 
@@ -42,6 +45,21 @@ class OpenAiChatProvider(WireProvider):
     ) -> None:
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
         self._dialect = find_dialect(base_url)
+
+    async def fetch_traits(self, model: str, within_s: float) -> ModelTraits | None:
+        """As the list says; where it says but the name, as Ollama and LM Studio tell by themselves.
+
+        They are asked only without a key: what wants one is no server of that kind.
+        """
+        told = await super().fetch_traits(model, within_s)
+        if self._key or told is None or told.context_tokens_max is not None:
+            return told
+        root = self._base_url.rstrip("/").removesuffix("/v1")
+        server = ModelEndpoint("", root, self._extras.headers, self._extras.query)
+        try:
+            return await fetch_local_traits(server, strip_provider(model, self._name), within_s)
+        finally:
+            await server.aclose()
 
     def _open_stream(self, request: LlmRequest) -> AbstractAsyncContextManager[StreamedResponse]:
         body = make_parameters(
