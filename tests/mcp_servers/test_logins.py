@@ -80,6 +80,19 @@ async def test_a_person_logs_in_once_and_every_process_goes_on_with_it(
     assert not LoginFile(folder, server).forget()
 
 
+async def test_of_processes_that_renew_a_login_at_once_none_loses_it(
+    desk: Desk, accounts: Accounts, address: str, tmp_path: Path
+) -> None:
+    """The server takes each token that renews once, as many do."""
+    folder, server, person = tmp_path / "logins", MCPServer("far", url=address), Person()
+    accounts.lifetime_s = -10
+    assert await log_in(server, folder, person.show)
+    accounts.lifetime_s = 3600
+    said = await asyncio.gather(*(call(desk, server, folder) for _ in range(4)))
+    assert said == [("mine", [])] * 4
+    assert accounts.renewals == 1
+
+
 async def test_a_login_that_is_refused_keeps_nothing_and_says_why(
     accounts: Accounts, address: str, tmp_path: Path
 ) -> None:

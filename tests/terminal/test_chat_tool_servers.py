@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cli.conftest import Run
+from cli.test_mcp_sessions import list_processes_in
 from terminal.harness import BACKSPACE, ENTER, ESC, TAB
 from terminal.talks import Start
 from terminal.test_chat_commands import is_at_rest
@@ -151,6 +152,33 @@ def test_a_model_answers_for_a_server_when_its_person_says_yes(
     refused, given, aside = map(json.loads, (left / "answers.jsonl").read_text().splitlines())
     assert refused["error"] == aside["error"] == {"code": -1, "message": "the person said no"}
     assert given["result"]["content"]["text"] == "Granted."
+
+
+def test_servers_live_on_from_thread_to_thread_and_end_with_the_chat(
+    start: Start, treadle: Run, repository: Path
+) -> None:
+    started = add(treadle, repository, "") / "pid.txt"
+    talk = start("--approval-mode", "auto", "--no-commit", columns=110, rows=50)
+    talk.wait_for("a new thread in")
+    talk.say("hello", "Hello there.")
+    talk.wait_for(is_at_rest)
+    at = started.stat().st_mtime_ns
+    talk.say("/fork", "goes on from version")
+    talk.say("second", "The second answer.")
+    talk.wait_for(is_at_rest)
+    talk.say("/rewind", "Back to before which prompt?")
+    talk.wait_for("turn 1")
+    talk.type(ENTER)
+    talk.wait_for("What goes back?")
+    talk.answer("c")
+    talk.wait_for(lambda screen: "> second" in screen.shown.splitlines()[-2:][0])
+    talk.type("\x15")
+    talk.say("/new", "a new thread begins")
+    talk.say("ask again", "It was asked.")
+    talk.wait_for(is_at_rest)
+    assert started.stat().st_mtime_ns == at, "it was started once"
+    assert talk.leave() == 0
+    assert list_processes_in(repository) == []
 
 
 def test_where_the_settings_name_none_it_is_told_how_one_is_added(start: Start) -> None:

@@ -7,12 +7,13 @@ another process goes on with them, and how the browser comes back to us.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -33,6 +34,9 @@ from treadle.mcp.server import MCPServer
 
 LOGIN_S_MAX: Final = 300.0
 """Seconds that a person has in the browser."""
+RENEWAL_S_MAX: Final = 30.0
+"""Seconds that another process may take to renew a login."""
+RENEWAL_LOOK_S: Final = 0.05
 REQUEST_SIZE_MAX: Final = 16_384
 """Bytes of the request by which the browser comes back."""
 
@@ -74,6 +78,27 @@ class LoginFile:
             return (known.redirect_uris or [])[0].port or 0
         except (KeyError, IndexError, ValidationError):
             return 0
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Be the one process that renews; one that does not end is waited for no longer than 30 s.
+
+        By the kernel, so that one that dies frees it.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + RENEWAL_S_MAX
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            while loop.time() < until:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(RENEWAL_LOOK_S)
+            yield
+        finally:
+            os.close(file)
 
     def restore(self, provider: OAuthClientProvider) -> None:
         """Tell a client what it does not read by itself: until when tokens hold, and who renews."""
@@ -159,7 +184,42 @@ def make_auth(server: MCPServer, folder: Path | None) -> httpx2.Auth:
     async def refuse(*_: object) -> None:
         raise ConnectionFailed(_explain_missing_login(server, is_kept=True))
 
-    return _make_provider(server, kept, refuse, refuse, kept.port)
+    return SharedLogin(_make_provider(server, kept, refuse, refuse, kept.port), kept)
+
+
+class SharedLogin(httpx2.Auth):
+    """A login of several processes, of which one at a time renews its tokens.
+
+    Many servers take the token that renews only once: of two processes that use it, the second one
+    has lost the login. So whoever waited reads first what the other one has got.
+
+    Args:
+        provider: knows the tokens, and renews them.
+        kept: where all find them.
+    """
+
+    requires_response_body = True
+
+    def __init__(self, provider: OAuthClientProvider, kept: LoginFile) -> None:
+        self._provider = provider
+        self._kept = kept
+
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """See `httpx2.Auth`."""
+        flow = self._provider.async_auth_flow(request)
+        async with aclosing(flow), AsyncExitStack() as renewing:
+            if not self._provider.context.is_token_valid():
+                await renewing.enter_async_context(self._kept.hold())
+                self._kept.restore(self._provider)
+                self._provider.context.current_tokens = await self._kept.get_tokens()
+            with suppress(StopAsyncIteration):
+                sent = await anext(flow)
+                while True:
+                    if sent is request:  # what comes before it renews
+                        await renewing.aclose()
+                    sent = await flow.asend((yield sent))
 
 
 class Browser:

@@ -353,7 +353,7 @@ class Chat:
         for task in self._asides:
             task.cancel()
         await asyncio.gather(*self._asides, return_exceptions=True)
-        await self.sessions.close()
+        await self.sessions.end()
 
     # ---- threads -------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from treadle.app.sessions.open_threads import Session
     from treadle.app.sessions.prompt_files import PromptFileList
     from treadle.app.sessions.setup import DriverParts, Setup
+    from treadle.app.tool_servers.session_servers import SessionServers
     from treadle.core.approval import Question
     from treadle.core.llm import Usage
     from treadle.outputs import Output
@@ -87,6 +88,7 @@ class ChatSession:
         self._options = options
         self._people = people
         self._background: BackgroundSync | None = None
+        self._servers: SessionServers | None = None
         self._is_private = options.private
         self._model, self._mode = options.model, options.approval_mode
         """What is chosen and not yet recorded in the thread."""
@@ -139,6 +141,7 @@ class ChatSession:
             made = await asyncio.to_thread(self._prepare, thread, latest)
         setup, parts, mode, standing, prompts = made
         self.setup = setup
+        self._servers = await setup.servers.take_over(self._servers)
         self.thread_id = setup.thread_id
         self.folder, self.model = parts.folder, parts.config.model_name
         self.mode = mode
@@ -178,6 +181,7 @@ class ChatSession:
             Host(PersonCallbacks(people.ask, people.approve, people.answer_server), people.tell),
             no_commit=options.no_commit,
             before_owning=_refuse_task,
+            servers=self._servers,
         )
         _refuse_task(setup)
         parts = _build_parts(setup, self)
@@ -222,9 +226,15 @@ class ChatSession:
         return self.session
 
     async def close(self) -> None:
-        """Close the session, if one is open; its thread stays the one at hand."""
+        """Close the session, if one is open; its thread stays at hand, and servers live on."""
         async with self._changing:
             await self._close_now()
+
+    async def end(self) -> None:
+        """Close the session, and end what was started for it."""
+        if self._servers is not None:  # nothing is at work any more
+            await self._servers.aclose()
+        await self.close()
 
     async def _close_now(self) -> None:
         self._is_suspect = False
@@ -242,7 +252,7 @@ class ChatSession:
         finally:
             if background is not None:
                 await background.close()
-            await _close_setup(setup)
+            await setup.models.aclose()
         if session is not None:
             await asyncio.to_thread(_update_index, setup, session.thread_id)
 
@@ -336,12 +346,6 @@ def _mode_of(setup: Setup) -> str:
     from treadle.app.sessions.reconfiguration import find_mode
 
     return find_mode(setup)
-
-
-async def _close_setup(setup: Setup) -> None:
-    from treadle.app.sessions.setup import close_setup
-
-    await close_setup(setup)
 
 
 def _refuse_task(setup: Setup) -> None:

@@ -14,7 +14,7 @@ from treadle.app.sessions.hooks import Hooks
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.providers import Models
 from treadle.app.sessions.setup import RunChoice, Setup
-from treadle.app.tool_servers.session_servers import make_session_servers
+from treadle.app.tool_servers.session_servers import SessionServers, make_session_servers
 from treadle.config.loader import load_settings
 from treadle.errors import DiskError, UsageError
 from treadle.store.local_store import LocalStore
@@ -45,6 +45,7 @@ def make_setup(
     *,
     no_commit: bool = False,
     before_owning: Callable[[Setup], None] | None = None,
+    servers: SessionServers | None = None,
 ) -> Setup:
     """The setup of this user for a thread.
 
@@ -58,6 +59,7 @@ def make_setup(
         no_commit: whether commits were turned off.
         before_owning: gets the setup before a thread that was made elsewhere becomes this user's
             own; what it raises leaves the thread as it was.
+        servers: those that run by now; the caller ends what the setup does not take over.
 
     Raises:
         DiskError: a thread cannot be read, and no other one has worked in the folder.
@@ -90,7 +92,9 @@ def make_setup(
         notices=[*loaded.notices, *warnings, *notices],
         hooks=Hooks(loaded.settings.hooks, works_in),
         host=host,
-        servers=make_session_servers(loaded, os.environ, store.places, works_in, choice.sandbox),
+        servers=make_session_servers(
+            loaded, os.environ, store.places, works_in, choice.sandbox, servers
+        ),
     )
     setup.notices.extend(setup.servers.notices)
     setup.hooks.tell = setup.notices.append

@@ -51,6 +51,7 @@ class SessionServers:
         listed: all that the settings name.
         started: those that are used, by name.
         notices: what the person should know of the others.
+        held_by: all that says how they are started.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class SessionServers:
         listed: tuple[ToolServer, ...] = (),
         started: Mapping[str, ServerTools] = MappingProxyType({}),
         notices: Sequence[str] = (),
+        held_by: object = None,
     ) -> None:
         self.listed: Final = listed
+        self._held_by: Final = held_by
         self.secrets: Final = list_secrets(listed)
         self.notices: Final = tuple(notices)
         self._started: Final = started
@@ -147,6 +150,19 @@ class SessionServers:
 
         return await complete_argument(self._started[prompt.server], prompt, typed)
 
+    def find_same(self, server: ToolServer, held_by: object) -> ServerTools | None:
+        """The server as it was started, if nothing that holds for it has changed, and it works."""
+        started = self._started.get(server.name)
+        is_same = server in self.listed and held_by == self._held_by
+        return started if is_same and started is not None and not started.problem else None
+
+    async def take_over(self, earlier: SessionServers | None) -> SessionServers:
+        """These, when those of `earlier` are ended that are not among them."""
+        gone = [] if earlier is None else [*earlier._started.values()]
+        kept = [*self._started.values()]
+        await asyncio.gather(*(one.close() for one in gone if one not in kept))
+        return self
+
     async def aclose(self) -> None:
         """End what was started; it is started again when it is needed again."""
         await asyncio.gather(*(one.close() for one in self._started.values()))
@@ -158,8 +174,9 @@ def make_session_servers(
     places: Places,
     folder: str,
     sandbox: SandboxLevel | None = None,
+    earlier: SessionServers | None = None,
 ) -> SessionServers:
-    """The servers of a folder's settings; nothing is started yet.
+    """The servers of a folder's settings; nothing is started for it.
 
     Args:
         loaded: the settings that hold there.
@@ -167,6 +184,7 @@ def make_session_servers(
         places: the folders of the user.
         folder: where the agent works.
         sandbox: what was chosen for this run; by default what is set.
+        earlier: those of the thread before this one; what is the same among them goes on.
     """
     if not loaded.settings.mcp:
         return SessionServers()
@@ -182,7 +200,11 @@ def make_session_servers(
     from treadle.app.tool_servers.confined_start import make_server_tools
 
     level = sandbox or loaded.settings.sandbox
+    held_by = (loaded.settings, folder, level)
+    kept = earlier or SessionServers()
     started = {
-        one.name: make_server_tools(one, loaded.settings, places, folder, level) for one in used
+        one.name: kept.find_same(one, held_by)
+        or make_server_tools(one, loaded.settings, places, folder, level)
+        for one in used
     }
-    return SessionServers(listed, started, notices)
+    return SessionServers(listed, started, notices, held_by)
