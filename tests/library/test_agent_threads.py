@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from collections.abc import AsyncGenerator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,13 @@ import pytest
 from treadle import (
     Agent,
     ApprovalNeeded,
+    EffectClass,
     LocalStore,
     ScriptedModel,
     ThreadBusyError,
     UsageError,
     outputs,
+    tool,
 )
 
 ECHO = ScriptedModel.of(
@@ -178,6 +182,60 @@ async def test_whoever_breaks_out_of_a_stream_can_go_on(store: LocalStore) -> No
         assert told[0] is outputs.TurnStarted
         assert told[-1] is outputs.TurnFinished
         assert thread.result.output == "Said twice."
+
+
+def make_busy(store: LocalStore) -> Agent[None, str]:
+    @tool(effect=EffectClass.READ)
+    async def look() -> str:
+        """Look."""
+        await asyncio.sleep(0)
+        return "seen"
+
+    step = {"calls": [{"tool": "look", "arguments": {}}]}
+    answer = {"text": "The end of it.", "chunk_size": 2}
+    return Agent("busy", model=ScriptedModel.of(step, step, answer), tools=[look], store=store)
+
+
+async def leave(stream: AsyncGenerator[Any, None], told: int, *, by_closing: bool) -> bool:
+    """Break out behind so many outputs; whether there were so many."""
+    async for _ in stream:
+        if not told:
+            if by_closing:
+                await stream.aclose()
+            return True
+        told -= 1
+    return False
+
+
+@pytest.mark.parametrize("by_closing", [True, False])
+async def test_a_stream_may_be_left_behind_every_output_and_the_turn_goes_on(
+    store: LocalStore, by_closing: bool
+) -> None:
+    agent = make_busy(store)
+    for told in count():
+        async with agent.thread(f"resumed {told}") as thread:
+            left = await leave(thread.stream("go"), told, by_closing=by_closing)
+            assert (await thread.resume()).output == "The end of it.", told
+            assert [one.role for one in thread.messages].count("tool") == 2
+        async with agent.thread(f"said more {told}") as thread:
+            await leave(thread.stream("go"), told, by_closing=by_closing)
+            assert (await thread.send("again")).output == "The end of it.", told
+            assert [one.content for one in thread.messages].count("The end of it.") == 2
+        async with agent.task("go") as task:
+            await leave(task.stream(), told, by_closing=by_closing)
+            assert (await task.run()).output == "The end of it.", told
+        if not left:
+            break
+    assert told > 10
+
+
+async def test_whoever_leaves_a_stream_stops_no_turn_of_somebody_else(store: LocalStore) -> None:
+    async with make_busy(store).thread("one") as thread:
+        first = asyncio.ensure_future(thread.send("go"))
+        await asyncio.sleep(0)
+        assert await leave(thread.stream("and again"), 0, by_closing=True)
+        assert (await first).output == "The end of it."
+        assert [one.content for one in thread.messages].count("The end of it.") == 2
 
 
 async def test_what_is_said_meanwhile_is_heard(store: LocalStore) -> None:

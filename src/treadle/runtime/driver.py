@@ -20,10 +20,11 @@ from treadle.core.task.machine import TaskMachine
 from treadle.errors import StoreError, UsageError
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.inbox import StopRequest
-from treadle.runtime.loop import TurnLoop
+from treadle.runtime.loop import LEFT, TurnLoop
 from treadle.runtime.parts import TurnParts
 from treadle.runtime.ports import LivePublisher, Provider, Tools
 from treadle.runtime.subagents import SubAgent
+from treadle.runtime.thread_journal import ThreadJournal
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import Configured, Revoked
 from treadle.thread.grants import list_grants
@@ -124,12 +125,19 @@ class Driver:
         Raises:
             StoreError: the disk refused; this session is finished, what was acknowledged is safe.
         """
-        return await (self.wait() if self.is_running else self.run())
+        return await self.wait()
 
     async def wait(self) -> TurnFinished:
-        """The end of the turn that is running."""
-        assert self._loop.running is not None
-        return await asyncio.shield(self._loop.running)
+        """The end of the turn that is running; one that was left, or none, goes on here.
+
+        A stream that somebody breaks out of is closed by the event loop, which may do so later than
+        the next thing is asked of the thread.
+        """
+        while self._loop.running is not None:
+            finished = await asyncio.shield(self._loop.running)
+            if (finished.outcome, finished.error) != (LEFT.outcome, LEFT.reason):
+                return finished
+        return await self.run()
 
     def configure(
         self,
@@ -264,19 +272,27 @@ class Driver:
         if problem is not None:
             self.journal.emit(outputs.Notice(f"no snapshot was written: {problem}"))
 
-    async def stream(
+    def stream(
         self, work: Callable[[], Coroutine[Any, Any, TurnFinished]]
     ) -> AsyncGenerator[Output, None]:
         """Work as a stream of outputs, ending with `TurnFinished`."""
-        queue: asyncio.Queue[Output | None] = asyncio.Queue()
-        self.journal.add_listener(queue.put_nowait)
-        task = asyncio.ensure_future(work())
-        task.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (output := await queue.get()) is not None:
-                yield output
-            yield await task
-        finally:
-            self.journal.remove_listener(queue.put_nowait)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return _follow_work(self.journal, self._loop, work)
+
+
+async def _follow_work(
+    journal: ThreadJournal, loop: TurnLoop, work: Callable[[], Coroutine[Any, Any, TurnFinished]]
+) -> AsyncGenerator[Output, None]:
+    queue: asyncio.Queue[Output | None] = asyncio.Queue()
+    journal.add_listener(queue.put_nowait)
+    task = asyncio.ensure_future(work())
+    task.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        while (output := await queue.get()) is not None:
+            yield output
+        yield await task
+    finally:
+        journal.remove_listener(queue.put_nowait)
+        loop.left.add(task)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        loop.left.discard(task)

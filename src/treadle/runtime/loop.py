@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -37,6 +37,9 @@ from treadle.runtime.turn_end import TurnEnd
 from treadle.runtime.turn_timer import TurnTimer
 from treadle.thread.codec import Entry, Event
 from treadle.thread.facts import Configured
+
+CANCELLED: Final = StopRequest(TurnOutcome.CANCELLED, "cancelled by its program")
+LEFT: Final = StopRequest(TurnOutcome.INTERRUPTED, "whoever followed it has left")
 
 
 class TurnLoop:
@@ -71,6 +74,8 @@ class TurnLoop:
         self._has_prepared_tools = False
         self.running: asyncio.Future[TurnFinished] | None = None
         """How the turn ends that is running, if one is."""
+        self.left: set[asyncio.Task[Any]] = set()
+        """Work that whoever followed it has left: it stops where it is."""
         self.is_prepared = False
         """Whether a turn has begun in this process."""
 
@@ -92,7 +97,8 @@ class TurnLoop:
             except StopRequest as stop:
                 await self._end.stop(stop)
             except asyncio.CancelledError:
-                await self._end.stop(StopRequest(TurnOutcome.CANCELLED, "cancelled by its program"))
+                is_left = asyncio.current_task() in self.left
+                await self._end.stop(LEFT if is_left else CANCELLED)
                 raise
         except Exception as error:
             running.set_exception(error)
