@@ -153,7 +153,7 @@ class AgentThread(Generic[OutputT]):
         if self._last is None:
             raise UsageError("no turn has ended yet", hint="send(PROMPT), or resume()")
         raise_failure(self._last, self.questions)
-        return make_result(self._last, self._form)
+        return make_result(self._last, self._form, self.messages)
 
     async def approve(self, *questions: Question) -> Result[OutputT]:
         """Say yes to these calls, or to all that wait, and go on. Raises as `send`."""

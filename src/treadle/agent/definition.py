@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
+from msgspec.structs import replace
+
 from treadle.agent.handoffs import AgentFamily, explain_missing_handoffs, make_handoff_tools
 from treadle.agent.type_variables import AgentDepsT
 from treadle.core.approval import AskAbove, NeverAsk, Policy
@@ -44,7 +46,10 @@ class AgentOptions(TypedDict, total=False):
     `budget`: what a task may use, or a turn of a conversation. `max_steps`: requests to the model
     in it, at most; 15 if not said. `settings`: how requests are made. `on_output`: is told
     everything that happens. `redactor`: keeps secrets out of records and requests; if neither it
-    nor the store is said, those of this user's environment are kept out.
+    nor the store is said, those of this user's environment are kept out. `output_mode`: how answers
+    of a type are asked for: `"prompted"` in words, `"native"` so that the provider holds the model
+    to it besides, `"auto"` (if not said) so where it is known to. What cannot be held is asked for
+    in words; `Result.output_mode` says which it was.
     """
 
     store: LocalStore
@@ -56,6 +61,7 @@ class AgentOptions(TypedDict, total=False):
     settings: AgentConfig
     on_output: Callable[[Output], None]
     redactor: TextRedactor
+    output_mode: Literal["auto", "native", "prompted"]
 
 
 class AgentTool:
@@ -108,6 +114,7 @@ class AgentDefinition:
             self.form = AnswerForm.of_type(output)
         self.options: Final = options
         self.policy: Final = _find_policy(options.get("approval", "auto"))
+        self._mode: Final = options.get("output_mode", "auto")
         self._model = model
         self._opened: tuple[Provider, str] | None = None
         self._instructions = instructions
@@ -128,6 +135,10 @@ class AgentDefinition:
                 )
         if not isinstance(self._model, str) and not hasattr(self._model, "stream"):
             raise BuildError(f"{self._model!r} is no model", hint='"PROVIDER:MODEL", or a provider')
+        if self._mode not in ("auto", "native", "prompted"):
+            raise BuildError(
+                f"{self._mode!r} is no output mode", hint='"auto", "native", "prompted"'
+            )
         check_limits(self.limits, self.options.get("budget"), self.policy)
 
     def add_handoff(self, other: AgentDefinition, description: str) -> None:
@@ -180,7 +191,17 @@ class AgentDefinition:
     @property
     def settings(self) -> AgentConfig:
         """How requests are made."""
-        return self.options.get("settings", AgentConfig(max_tokens=0))
+        settings = self.options.get("settings", AgentConfig(max_tokens=0))
+        schema = self._find_native_schema()
+        return settings if schema is None else replace(settings, native_schema=schema)
+
+    def _find_native_schema(self) -> dict[str, Any] | None:
+        """What its provider is to hold answers to; `None` if they are asked for in words alone."""
+        if self.form is None or self._mode == "prompted":
+            return None
+        provider, model = self.find_provider()
+        is_asked = self._mode == "native" or provider.traits(model).native_output
+        return self.form.schema if is_asked else None
 
     def make_context(self, deps: Any, key: str = "") -> AgentContext[Any]:
         """What its tools and instructions are given; `UsageError` for deps of another type."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, cast
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Generic, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
 from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Question
 from treadle.core.llm import Usage
+from treadle.core.messages import Message
 from treadle.errors import AgentError, AgentFailed, ApprovalNeeded, BudgetExceeded
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
+
+OutputMode: TypeAlias = Literal["text", "prompted", "native"]
+"""How an answer was asked for: as text, in a form told in words, in one that its provider held."""
 
 
 class Result(Struct, Generic[OutputT], frozen=True):
@@ -20,6 +26,8 @@ class Result(Struct, Generic[OutputT], frozen=True):
     `output` is the answer as a value of the type that the agent has for it; without one it is
     `text`, as the model wrote it. `thread_id` names the thread that has all of it, `version` its
     last record. `usage` is what this answer has used of models, failed requests included.
+    `output_mode` is `native` if the provider held its model to the type, `prompted` if only words
+    did, `text` for an agent without one.
     """
 
     output: OutputT
@@ -27,13 +35,23 @@ class Result(Struct, Generic[OutputT], frozen=True):
     thread_id: str
     version: int
     usage: Usage
+    output_mode: OutputMode = "text"
 
 
-def make_result(finished: TurnFinished, form: AnswerForm[Any] | None) -> Result[Any]:
-    """The answer of a turn that is done."""
+def make_result(
+    finished: TurnFinished, form: AnswerForm[Any] | None, messages: Sequence[Message]
+) -> Result[Any]:
+    """The answer of a turn that is done, in a thread of these messages."""
     text = finished.answer
     value = cast("Any", text) if form is None else form.decode(text)
-    return Result(value, text, finished.thread, finished.version, finished.turn_usage)
+    mode: OutputMode = "text" if form is None else find_output_mode(messages)
+    return Result(value, text, finished.thread, finished.version, finished.turn_usage, mode)
+
+
+def find_output_mode(messages: Sequence[Message]) -> OutputMode:
+    """How the last answer of a type was asked for."""
+    answers = (message for message in reversed(messages) if message.role == "assistant")
+    return "native" if any(one.native_output for one in islice(answers, 1)) else "prompted"
 
 
 def raise_failure(finished: TurnFinished, questions: tuple[Question, ...]) -> None:

@@ -275,6 +275,7 @@ TRAIT_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "sees_images": _BOOL,
         "reads_pdf": _BOOL,
         "family": SettingRule(Family, _format_choices(Family)),
+        "native_output": _BOOL,
     }
 )
 """The keys of a `[model_traits."PROVIDER:MODEL"]`."""

@@ -154,7 +154,7 @@ def build_summary_request(
     if due is not None and _has_room(config, conversation):
         messages = Conversation([*seen, Message.note(SUMMARY_INSTRUCTION + wish)])
         tokens = due.max_tokens and max(due.max_tokens, SUMMARY_TOKENS_MAX)
-        return replace(due, messages=messages, max_tokens=tokens)
+        return replace(due, messages=messages, max_tokens=tokens, native_schema=None)
     limit = config.context_tokens_max * CHARACTERS_PER_TOKEN // 2 or TRANSCRIPT_LENGTH_MAX
     summary_at, length = len(conversation.list_summary_messages()) - 1, MESSAGE_LENGTH_MAX
     text = _format_transcript(seen, summary_at, length)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,7 +43,9 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     less. Without a `compact_at` it never is; 0 of another one is no bound (records of earlier
     versions have no `compact_at_tokens`). With `web_search` providers may search the web for the
     model; nobody is asked about that. `family` is that of the model with which the thread began:
-    in its shape all tools are offered, whatever model comes later; empty is the default one.
+    in its shape all tools are offered, whatever model comes later; empty is the default one. To
+    `native_schema` its provider is to hold each answer, where it can; what the model reads of the
+    form stands in the system prompt.
     """
 
     model_name: str = ""
@@ -65,6 +67,7 @@ class AgentConfig(Struct, frozen=True, omit_defaults=True):
     compact_at_tokens: int = 0
     web_search: bool = False
     family: str = ""
+    native_schema: dict[str, Any] | None = None
 
     def definition_of(self, tool_name: str) -> ToolDefinition | None:
         """The tool of this name; `None` if the model was not told of one."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -68,7 +68,8 @@ class ModelTraits(Struct, frozen=True, omit_defaults=True):
     `reasoning` is how it is asked to think: `none` (it cannot), `effort` (a level), `budget`
     (a number of tokens), `adaptive` (by itself, with a level). Of a model that `sees_images` or
     `reads_pdf` pictures and documents are shown to it; of any other a note stands for them.
-    `family` names the shape in which it knows tools (`core/tool_families.py`).
+    `family` names the shape in which it knows tools (`core/tool_families.py`). With `native_output`
+    its provider holds it to the form of an answer.
     """
 
     context_tokens_max: int | None = None
@@ -79,6 +80,7 @@ class ModelTraits(Struct, frozen=True, omit_defaults=True):
     sees_images: bool | None = None
     reads_pdf: bool | None = None
     family: str = ""
+    native_output: bool | None = None
 
 
 _LACKS: Final = {
@@ -105,7 +107,8 @@ class LlmRequest(Struct, frozen=True):
     `max_tokens` bounds what the answer may have; 0 leaves it to the provider. With `web_search` the
     provider may search the web for the model, where it does that. `contents` has the bytes of what
     the messages show, by their SHA-256; whoever sends the request puts them in, and what is gone is
-    not there.
+    not there. To `native_schema` a provider is to hold the answer, if it can: it stands in words in
+    `system`, so that the answer can also be had without.
     """
 
     model: str
@@ -117,6 +120,7 @@ class LlmRequest(Struct, frozen=True):
     reasoning: Reasoning = "default"
     web_search: bool = False
     contents: dict[str, bytes] = {}
+    native_schema: dict[str, Any] | None = None
 
 
 class LlmResponse(Struct, frozen=True, omit_defaults=True):

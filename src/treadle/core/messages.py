@@ -133,6 +133,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     `interrupted` marks an assistant text that was cut short by a cancel. `native` is there if the
     message is more than one text followed by calls. `attachments` are what a person or a tool shows
     besides the text. `seen` are the files that stand in a person's message, as they stand there.
+    `native_output` marks an answer that its provider held to the form which was asked for.
     """
 
     role: Role
@@ -144,6 +145,7 @@ class Message(Struct, frozen=True, omit_defaults=True, gc=False):
     native: NativeLayout | None = None
     attachments: tuple[Attachment, ...] = ()
     seen: tuple[SeenFile, ...] = ()
+    native_output: bool = False
 
     @classmethod
     def user(

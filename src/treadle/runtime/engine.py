@@ -151,6 +151,11 @@ class AgentEngine:
         return self.memory.trace
 
     @property
+    def has_form(self) -> bool:
+        """Whether the answer was asked for in a form."""
+        return self._form is not None
+
+    @property
     def output(self) -> Any:
         """The final answer as a value of the form that was asked for; `None` before there is one.
 

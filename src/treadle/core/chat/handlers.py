@@ -105,6 +105,7 @@ def build_request(config: AgentConfig, conversation: Conversation) -> LlmRequest
         config.temperature,
         config.reasoning,
         config.web_search,
+        native_schema=config.native_schema,
     )
 
 

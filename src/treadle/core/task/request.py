@@ -45,6 +45,7 @@ def build_request(memory: AgentMemory, settings: AgentConfig) -> LlmRequest:
         settings.temperature,
         settings.reasoning,
         settings.web_search,
+        native_schema=settings.native_schema,
     )
 
 

@@ -15,6 +15,7 @@ from treadle.models.anthropic.request import (
     select_counted_parameters,
 )
 from treadle.models.anthropic.stream import AnthropicAssembler
+from treadle.models.native_output import ANTHROPIC_RULES, SchemaRules
 from treadle.models.wire.provider import COUNT_S_MAX, NO_EXTRAS, RequestExtras, WireProvider
 from treadle.models.wire.stream import StreamedResponse
 
@@ -39,6 +40,7 @@ class AnthropicProvider(WireProvider):
     _fixed_headers: ClassVar[Mapping[str, str]] = MappingProxyType(
         {"anthropic-version": API_VERSION}
     )
+    _schema_rules: ClassVar[SchemaRules] = ANTHROPIC_RULES
 
     def __init__(
         self,

@@ -106,6 +106,9 @@ def make_message_parameters(
     if traits.has_tools and (tools := _make_tools(request)):
         parameters["tools"] = tools
     parameters |= _make_reasoning(request, source, traits, max_tokens)
+    if request.native_schema is not None:
+        form = {"type": "json_schema", "schema": request.native_schema}
+        parameters["output_config"] = {**parameters.get("output_config", {}), "format": form}
     may_vary = traits.has_temperature and "thinking" not in parameters
     if request.temperature is not None and may_vary:
         parameters["extra_body"] = {"temperature": request.temperature}
@@ -131,10 +134,11 @@ def make_source(request: LlmRequest, provider: str) -> str:
     mode must leave it out.
     """
     name = f"{provider}:{strip_provider(request.model, provider)}"
-    if not (request.system or request.tools or request.web_search):
+    schema = request.native_schema  # of which the API tells the model, before all else
+    if not (request.system or request.tools or request.web_search or schema):
         return name
-    parts = (request.system, request.tools, *(("web_search",) if request.web_search else ()))
-    bound = msgspec.json.encode(parts)
+    more = [*(["web_search"] if request.web_search else []), *([schema] if schema else [])]
+    bound = msgspec.json.encode((request.system, request.tools, *more))
     return f"{name}#{sha256(bound).hexdigest()[:12]}"
 
 

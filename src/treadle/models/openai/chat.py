@@ -45,6 +45,7 @@ class OpenAiChatProvider(WireProvider):
     ) -> None:
         super().__init__(key, name=name, base_url=base_url, traits=traits, extras=extras)
         self._dialect = find_dialect(base_url)
+        self._takes_schema_beside_tools = self._dialect.takes_schema_beside_tools
 
     async def fetch_traits(self, model: str, within_s: float) -> ModelTraits | None:
         """As the list says; where it says but the name, as Ollama and LM Studio tell by themselves.

@@ -27,6 +27,7 @@ from treadle.core.llm import LlmRequest, ModelTraits
 from treadle.core.messages import Attachment, Message, ToolCall
 from treadle.models.attachment_content import get_file_name, make_data_url, select_attachments
 from treadle.models.layout import arguments_text, list_blocks, strip_provider
+from treadle.models.native_output import NAME
 from treadle.models.openai.effort import choose_effort
 from treadle.models.prompt_cache import (
     CacheLifetime,
@@ -76,15 +77,20 @@ class Dialect(Struct, frozen=True):
     is_gateway: bool = False
     """OpenRouter, Vercel: speaks to the makers' own endpoints, so it takes an effort for every
     model that reasons, and hands the marks of Anthropic's cache on."""
+    takes_schema_beside_tools: bool = False
+    """Servers of open models hold every word to the schema, and no call fits that."""
 
 
-OPENAI: Final = Dialect(
-    "max_completion_tokens", has_cache_key=True, call_id_length=(1, 40), takes_pdf=True
+_AZURE: Final = Dialect(
+    "max_completion_tokens",
+    call_id_length=(1, 40),
+    takes_pdf=True,
+    takes_schema_beside_tools=True,
 )
-_AZURE: Final = Dialect("max_completion_tokens", call_id_length=(1, 40), takes_pdf=True)
+OPENAI: Final = replace(_AZURE, has_cache_key=True)
 MISTRAL: Final = Dialect(has_stream_options=False, call_id_length=(9, 9))
 DEEPSEEK: Final = Dialect(needs_reasoning=True)
-OPENROUTER: Final = Dialect(is_gateway=True, takes_pdf=True)
+OPENROUTER: Final = Dialect(is_gateway=True, takes_pdf=True, takes_schema_beside_tools=True)
 
 _DIALECTS: Final = (
     ("api.openai.com", OPENAI),
@@ -140,6 +146,9 @@ def make_parameters(
     has_effort = traits.reasoning == "effort" or (dialect.is_gateway and traits.reasoning != "none")
     if has_effort and (effort := choose_effort(request.reasoning, model)):
         body["reasoning_effort"] = effort
+    if request.native_schema is not None:
+        form = {"name": NAME, "schema": request.native_schema, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
     if dialect.has_cache_key:
         body["prompt_cache_key"] = _make_cache_key(request)
     return body

@@ -16,7 +16,7 @@ from treadle.models.wire.stream import StreamedResponse
 
 BASE_URL: Final = "https://api.openai.com/v1"
 
-_COUNTED: Final = ("model", "instructions", "tools", "input", "reasoning", "truncation")
+_COUNTED: Final = ("model", "instructions", "tools", "input", "reasoning", "text", "truncation")
 """What the endpoint that counts tokens takes of a request."""
 
 

@@ -23,6 +23,7 @@ from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolDefinition
 from treadle.models.attachment_content import get_file_name, make_data_url, select_attachments
 from treadle.models.layout import Block, arguments_text, list_blocks
+from treadle.models.native_output import NAME
 from treadle.models.openai.effort import choose_effort
 from treadle.models.token_counts import get_output_limit
 
@@ -83,6 +84,9 @@ def make_response_parameters(
         body["include"] = ["reasoning.encrypted_content"]
     if WEB_SEARCH in body.get("tools", ()):
         body["include"] = [*body.get("include", ()), "web_search_call.action.sources"]
+    if request.native_schema is not None:
+        form = {"name": NAME, "schema": request.native_schema, "strict": True}
+        body["text"] = {"format": {"type": "json_schema", **form}}
     body["store"] = False
     body["truncation"] = "disabled"
     return body

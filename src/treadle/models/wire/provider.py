@@ -7,9 +7,11 @@ from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from hashlib import sha256
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeGuard
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,10 +21,22 @@ from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, ModelTraits
 from treadle.models.failures import WireError, make_llm_error, redact_key, shorten_to_line
 from treadle.models.layout import strip_provider
 from treadle.models.model_lists import read_listed_traits
+from treadle.models.native_output import (
+    OPENAI_RULES,
+    SchemaRules,
+    fit_native_schema,
+    mark_native_output,
+)
 from treadle.models.prompt_cache import CacheLifetime
 from treadle.models.token_counts import get_token_count
 from treadle.models.wire.endpoint import ModelEndpoint
-from treadle.models.wire.stream import Assembler, StreamedResponse, read_object, stream_events
+from treadle.models.wire.stream import (
+    ALIVE,
+    Assembler,
+    StreamedResponse,
+    read_object,
+    stream_events,
+)
 
 LIST_S_MAX: Final = 10.0
 COUNT_S_MAX: Final = 30.0
@@ -72,9 +86,12 @@ class WireProvider(ABC):
         self._base_url = base_url
         self._traits = traits
         self._endpoints: dict[AbstractEventLoop, ModelEndpoint] = {}
+        self._takes_schema_beside_tools = True
+        self._refused_forms: set[bytes] = set()
 
     _models_path: ClassVar[str] = "/models"
     _fixed_headers: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    _schema_rules: ClassVar[SchemaRules] = OPENAI_RULES
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name} at {self._base_url}>"
@@ -84,8 +101,37 @@ class WireProvider(ABC):
         """The provider's name, as recorded in the thread."""
         return self._name
 
-    async def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
+    def stream(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         """Stream one response; failures are `Error` events, without the key in them."""
+        fitted = self._fit_native_schema(request)
+        held = fitted.native_schema is not None
+        return self._stream_held(fitted) if held else self._stream_once(fitted)
+
+    async def _stream_held(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Stream an answer that is held to a schema; one without, if the request is refused.
+
+        Which schemas a model and an endpoint take is known to nobody before. What was refused for
+        its schema is not asked for again, as long as the process lives.
+        """
+        refusal: LlmEvent.Error | None = None
+        has_begun = False
+        async with aclosing(self._stream_once(request)) as events:
+            async for event in events:
+                if not has_begun and _is_refusal(event):
+                    refusal = event
+                    break
+                has_begun = has_begun or event != ALIVE
+                yield mark_native_output(event)
+        if refusal is None:
+            return
+        async with aclosing(self._stream_once(replace(request, native_schema=None))) as events:
+            async for event in events:
+                if isinstance(event, LlmEvent.Completed):
+                    self._refused_forms.add(_make_form_key(request))
+                # What is refused all the same was not refused for its schema.
+                yield refusal if _is_refusal(event) else event
+
+    async def _stream_once(self, request: LlmRequest) -> AsyncGenerator[ModelEvent, None]:
         assembler = self._make_assembler(request)
         events = stream_events(
             lambda: self._open_stream(request),
@@ -108,7 +154,7 @@ class WireProvider(ABC):
     async def count_tokens(self, request: LlmRequest) -> int | None:
         """How many tokens the request would be, by the API's own count; `None` if it gives none."""
         try:
-            answer = self._open_count(request)
+            answer = self._open_count(self._fit_native_schema(request))
             if answer is None:
                 return None
             return get_token_count(await read_object(answer, COUNT_S_MAX), "input_tokens")
@@ -144,6 +190,16 @@ class WireProvider(ABC):
         made = self._endpoints.pop(get_running_loop(), None)
         if made is not None:
             await made.aclose()
+
+    def _fit_native_schema(self, request: LlmRequest) -> LlmRequest:
+        """The request, which has a schema if the answer is to be held to it."""
+        if request.native_schema is None:
+            return request
+        traits, beside_tools = self.traits(request.model), self._takes_schema_beside_tools
+        fitted = fit_native_schema(request, traits, self._schema_rules, beside_tools=beside_tools)
+        if fitted.native_schema is None or _make_form_key(fitted) not in self._refused_forms:
+            return fitted
+        return replace(fitted, native_schema=None)
 
     def _make_source(self, request: LlmRequest) -> str:
         """What blocks are marked with that only this model understands."""
@@ -182,3 +238,13 @@ class WireProvider(ABC):
     ) -> AbstractAsyncContextManager[StreamedResponse] | None:
         """Ask how many tokens the request would be; `None` if the API has no such question."""
         return None
+
+
+def _is_refusal(event: ModelEvent) -> TypeGuard[LlmEvent.Error]:
+    """Whether the provider does not take the request as it is."""
+    return isinstance(event, LlmEvent.Error) and event.error.kind is LlmErrorKind.BAD_REQUEST
+
+
+def _make_form_key(request: LlmRequest) -> bytes:
+    """What stands for a model that was to hold to a schema."""
+    return sha256(msgspec.json.encode((request.model, request.native_schema))).digest()
