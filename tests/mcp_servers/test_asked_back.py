@@ -53,7 +53,9 @@ def calls(tool: str, **arguments: Any) -> ScriptedModel:
 def accept(told: Told, **values: Any) -> Callable[[ServerQuestion], Any]:
     async def answer(question: ServerQuestion) -> ServerAnswer:
         told.append(question)
-        return ServerAnswer("accept", {**question.defaults, **values})
+        wanted = {one.name for one in question.fields}
+        given = {name: value for name, value in values.items() if name in wanted}
+        return ServerAnswer("accept", {**question.defaults, **given})
 
     return answer
 
@@ -295,6 +297,49 @@ async def test_secrets_of_a_form_are_not_recorded(
     assert "hunter2-hunter2" in given, "the server gets what the person has written"
 
 
+async def test_the_official_server_of_2026_asks_and_is_called_again_with_the_answers(
+    store: LocalStore,
+) -> None:
+    program = str(Path(__file__).with_name("asking_server.py"))
+    server = MCPServer("judge", command=sys.executable, args=(program,))
+    for tool, words in (
+        ("greet", "asked: Ann, granted"),
+        ("nag", "the person said no"),
+    ):
+        told: Told = []
+        agent = Agent(
+            "a",
+            model=calls(f"judge__{tool}"),
+            tools=[server],
+            store=store,
+            on_server_question=accept(told, name="Ann"),
+        )
+        result = await agent.run("go")
+        assert words in read_results(store, result.thread_id)
+        assert len(told) == (2 if tool == "greet" else ASKED_COUNT_MAX)
+
+
+async def test_a_program_that_fails_when_it_is_asked_ends_neither_call_nor_server(
+    store: LocalStore, plain: Callable[..., MCPServer]
+) -> None:
+    async def fail(question: ServerQuestion) -> ServerAnswer:
+        raise KeyError(question.server)
+
+    async def say_anything(_: ServerQuestion) -> ServerAnswer:
+        return ServerAnswer("accept", {"age": "x" * 10})
+
+    for ask, words in ((fail, "note"), (say_anything, "note")):
+        agent = Agent(
+            "a",
+            model=calls("plain__note"),
+            tools=[plain("asks for one form")],
+            store=store,
+            on_server_question=ask,
+        )
+        result = await agent.run("go")
+        assert (result.output, words in read_results(store, result.thread_id)) == ("Over.", True)
+
+
 # ---- what hostile servers ask --------------------------------------------------------------
 
 
@@ -328,6 +373,8 @@ def test_a_form_is_made_such_that_a_person_can_be_shown_it() -> None:
         ("choices", {"a": {"type": "string", "enum": [str(n) for n in range(101)]}}),
         ("numbers", {"a": {"type": "string", "enum": [1, 2]}}),
         ("odd", {"a": {"type": "string", "oneOf": [7]}}),
+        ("escape in a value", {"a": {"type": "string", "enum": ["x\x1b[2J"]}}),
+        ("long value", {"a": {"type": "string", "enum": ["x" * 201]}}),
         ("label", {"a": {"type": "string", "title": 7}}),
     ):
         try:
@@ -337,6 +384,9 @@ def test_a_form_is_made_such_that_a_person_can_be_shown_it() -> None:
         misses.append((name, field))
     assert [name for name, _ in misses] == ["reference"]
     assert misses[0][1] == FormField("a", "text"), "nothing is looked up"
+    for default in ("d" * 2_001, "\x1b[2J", 7, ["x"]):
+        (field,) = make_question("s", form(a={"type": "string", "default": default})).fields
+        assert field.default is None, default
     for url in ("file:///etc/passwd", "javascript:x", "https://a/\x1b[2J", "https://" + "a" * 9999):
         with pytest.raises(ValueError, match="address"):
             make_question("s", ElicitRequestURLParams(message="m", url=url))

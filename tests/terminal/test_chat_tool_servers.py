@@ -116,7 +116,7 @@ def test_a_form_of_a_server_is_filled_out_by_its_person(
     talk.wait_for("toys, of bear, car, with commas between, if you like")
     talk.type("car, bear" + ENTER)
     talk.wait_for("send it to the server")
-    assert "name: Ann" in talk.shown
+    assert "  Your name: Ann\n  age: 7\n  color: g\n  news: yes\n  toys: car, bear\n" in talk.shown
     talk.answer("y")
     talk.wait_for("It was asked.")
     talk.wait_for(is_at_rest)

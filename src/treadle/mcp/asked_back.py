@@ -206,8 +206,8 @@ def _make_field(name: str, given: object, required: list[Any]) -> FormField:
         _take_number(most),
     )
     default = given.get("default")
-    if isinstance(default, str):
-        default = sanitize_text(default)
+    if isinstance(default, str) and (len(default) > TEXT_LENGTH_MAX or _steers(default)):
+        return field
     return field if field.find_fault(default) else replace(field, default=default)
 
 
@@ -226,6 +226,10 @@ _BOUNDS: Final[Mapping[FieldKind, tuple[str, str]]] = {
     "choice": ("", ""),
     "choices": ("minItems", "maxItems"),
 }
+
+
+def _steers(text: str) -> bool:
+    return sanitize_text(text) != text
 
 
 def _take_number(value: object) -> float | None:
@@ -249,6 +253,6 @@ def _list_choices(given: object) -> tuple[tuple[str, str], ...]:
         pairs = [(one.get("const"), one.get("title", one.get("const"))) for one in titled]
     if len(pairs) > CHOICE_COUNT_MAX:
         raise ValueError(f"a field has at most {CHOICE_COUNT_MAX} choices")
-    if not all(isinstance(value, str) and len(value) <= TEXT_LENGTH_MAX for value, _ in pairs):
-        raise ValueError("a choice is no text")
+    if not all(isinstance(value, str) and _take_line(value) == value for value, _ in pairs):
+        raise ValueError("a choice has a value that cannot be shown")
     return tuple((value, _take_line(shown)) for value, shown in pairs)

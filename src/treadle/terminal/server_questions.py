@@ -58,8 +58,8 @@ class ServerQuestionDialogs:
         finally:
             self._pause(False)
         words = {"accept": "answered", "decline": "refused", "cancel": "put aside"}[said.action]
-        line = f"{words} · what the server {question.server} asked"
-        self._terminal.commit(styled_text(""), styled_text(line, "dim"))
+        told = styled_text(f"{words} · what the server {question.server} asked", "dim")
+        self._terminal.commit(styled_text(""), told)
         return said
 
     async def _ask(self, question: ServerQuestion) -> ServerAnswer:
@@ -72,7 +72,8 @@ class ServerQuestionDialogs:
                 return ServerAnswer("accept")
             if (values := await self._fill_out(question)) is None:
                 continue  # they went back
-            told = [f"{name}: {value}" for name, value in values.items()]
+            filled = (one for one in question.fields if one.name in values)
+            told = [f"{one.title or one.name}: {_write(values[one.name])}" for one in filled]
             send = DialogChoice("y", "send it to the server")
             again = DialogChoice("e", "fill it out again")
             key = await self._choose(question, [send, again, DialogChoice("n", "no")], told)
@@ -147,8 +148,7 @@ class ServerQuestionDialogs:
 
 def _describe(field: FormField) -> str:
     """The field in a line, as it is asked for."""
-    words = f"{field.title or field.name}"
-    words += f" ({field.description})" if field.description else ""
+    words = (field.title or field.name) + (f" ({field.description})" * bool(field.description))
     if field.kind == "choices":
         words += f", of {', '.join(value for value, _ in field.choices)}, with commas between"
     return words if field.is_required else f"{words}, if you like"
@@ -157,17 +157,18 @@ def _describe(field: FormField) -> str:
 def _write(value: FormValue | None) -> str:
     if isinstance(value, list):
         return ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "" if value is None else str(value)
 
 
 def _read(field: FormField, text: str) -> FormValue:
     """What a person has entered, as its kind has it; a text if it is none of that kind."""
-    plain = text.strip()
     if field.kind == "choices":
-        return [one.strip() for one in plain.split(",") if one.strip()]
+        return [one.strip() for one in text.split(",") if one.strip()]
     if field.kind in ("integer", "number"):
         try:
-            return int(plain) if field.kind == "integer" else float(plain)
+            return int(text) if field.kind == "integer" else float(text)
         except ValueError:
             return text
     return text
