@@ -13,6 +13,7 @@ import pytest
 
 from treadle import (
     Agent,
+    AgentError,
     ApprovalNeeded,
     EffectClass,
     LocalStore,
@@ -227,6 +228,30 @@ async def test_a_stream_may_be_left_behind_every_output_and_the_turn_goes_on(
         if not left:
             break
     assert told > 10
+
+
+@pytest.mark.parametrize("output", [str, int])
+async def test_where_nothing_is_left_and_nothing_answered_a_resume_asks_no_model(
+    store: LocalStore, output: Any
+) -> None:
+    model = ScriptedModel.of({"when": {"user": "wait"}, "hang": True}, "7")
+    agent: Agent[None, Any] = Agent("one", model=model, output=output, store=store)
+    async with agent.thread("new") as thread:
+        with pytest.raises(UsageError, match="nothing is unfinished, and there is no answer"):
+            await thread.resume()
+        assert [type(one) async for one in thread.stream()] == [outputs.TurnFinished]
+        assert not thread.messages
+        waiting = asyncio.ensure_future(thread.send("wait"))
+        await asyncio.sleep(0)
+        thread.cancel()
+        with pytest.raises(AgentError, match="cancelled"):
+            await waiting
+        with pytest.raises(UsageError, match="nothing is unfinished, and there is no answer"):
+            await thread.resume()
+        assert [one.content for one in thread.messages] == ["wait"]
+        await thread.send("go")
+    async with agent.thread("new") as thread:
+        assert (await thread.resume()).output == output(7)
 
 
 async def test_whoever_leaves_a_stream_stops_no_turn_of_somebody_else(store: LocalStore) -> None:

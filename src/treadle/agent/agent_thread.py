@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from treadle.agent.builders import SessionOpener
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.partial_values import follow_answer
-from treadle.agent.result import Result, make_result, raise_failure
+from treadle.agent.result import Result, has_answer, make_result, raise_failure
 from treadle.agent.thread_prompts import ThreadPrompts
 from treadle.agent.type_variables import OutputT
 from treadle.app.files.rewind import RewindRequest, rewind_thread
@@ -127,7 +127,7 @@ class AgentThread(Generic[OutputT]):
         return self.result
 
     async def resume(self) -> Result[OutputT]:
-        """Finish what was left unfinished, and give the answer. Raises as `send`."""
+        """Finish what was left unfinished, and give the answer. Raises as `send`, or if none is."""
         await self._work(self._session.resume)
         return self.result
 
@@ -152,7 +152,7 @@ class AgentThread(Generic[OutputT]):
         """The answer of the last turn. Raises as `send`."""
         if self._last is None:
             raise UsageError("no turn has ended yet", hint="send(PROMPT), or resume()")
-        raise_failure(self._last, self.questions)
+        raise_failure(self._last, self.questions, self.messages)
         return make_result(self._last, self._form, self.messages)
 
     async def approve(self, *questions: Question) -> Result[OutputT]:
@@ -189,9 +189,8 @@ class AgentThread(Generic[OutputT]):
         return self._last
 
     def _find_fault(self, finished: TurnFinished) -> str:
-        if self._form is None or finished.outcome is not TurnOutcome.DONE:
-            return ""
-        return self._form.find_fault(finished.answer)
+        is_answer = finished.outcome is TurnOutcome.DONE and has_answer(self.messages)
+        return self._form.find_fault(finished.answer) if self._form and is_answer else ""
 
     def steer(self, text: str) -> None:
         """Have the turn that runs hear something before its next request; durable at once."""

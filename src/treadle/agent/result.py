@@ -12,7 +12,7 @@ from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Question
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
-from treadle.errors import AgentError, AgentFailed, ApprovalNeeded, BudgetExceeded
+from treadle.errors import AgentError, AgentFailed, ApprovalNeeded, BudgetExceeded, UsageError
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
 
@@ -54,16 +54,26 @@ def find_output_mode(messages: Sequence[Message]) -> OutputMode:
     return "native" if any(one.native_output for one in islice(answers, 1)) else "prompted"
 
 
-def raise_failure(finished: TurnFinished, questions: tuple[Question, ...]) -> None:
+def has_answer(messages: Sequence[Message]) -> bool:
+    """Whether a model spoke last: a thread at rest may be new, or its last turn cancelled."""
+    return bool(messages) and messages[-1].role == "assistant"
+
+
+def raise_failure(
+    finished: TurnFinished, questions: tuple[Question, ...], messages: Sequence[Message]
+) -> None:
     """Raise why a turn has no answer, if it has none.
 
     Raises:
+        UsageError: there was nothing to work at, and nothing has been answered.
         ApprovalNeeded: a call waits for a person's yes.
         BudgetExceeded: a limit of steps, tokens, cost or time is used up.
         AgentFailed: the model did not answer.
         AgentError: the turn was stopped.
     """
     if finished.outcome is TurnOutcome.DONE:
+        if not has_answer(messages):
+            raise UsageError("nothing is unfinished, and there is no answer", hint="send(PROMPT)")
         return
     if finished.outcome is TurnOutcome.APPROVAL:
         calls = [f"{one.call.tool_name} {one.call.arguments_json}" for one in questions]
