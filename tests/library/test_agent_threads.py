@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from treadle import (
     Agent,
     AgentError,
@@ -115,6 +116,23 @@ async def test_titles_tags_and_values_stay_with_the_thread(store: LocalStore) ->
             ("red",),
             {"parts": ["a"]},
         )
+
+
+@for_every_row(
+    "values, fault",
+    [
+        ({"agent": "Ann, of the night shift"}, "`agent` says which agent has the thread"),
+        ({"agent": None}, "`agent` says which agent has the thread"),
+        ({"order": object()}, "JSON cannot say what is to be kept: .*type object"),
+        ({"order": {(1, 2): 3}}, "JSON cannot say what is to be kept"),
+    ],
+)
+async def test_values_that_cannot_be_kept_are_refused(values: dict[str, Any], fault: str) -> None:
+    async with make_agent(LocalStore.in_memory()).thread("one") as thread:
+        with pytest.raises(UsageError, match=fault):
+            thread.set_extra(**values)
+        assert thread.extra == {}
+        assert (await thread.send("Hi")).output == "A first answer."
 
 
 async def test_threads_are_found_by_what_programs_and_people_know_of_them(

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from treadle.agent.builders import SessionOpener
 from treadle.agent.decisions import make_approvals, make_rejections
+from treadle.agent.handoffs import check_extra
 from treadle.agent.partial_values import follow_answer
 from treadle.agent.result import Result, has_answer, make_result, raise_failure
 from treadle.agent.thread_prompts import ThreadPrompts
@@ -24,7 +25,7 @@ from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.session import Session
 from treadle.store.local_store import LocalStore
-from treadle.thread.facts import ExtraSet, Renamed, Tagged
+from treadle.thread.facts import Renamed, Tagged
 
 FORM_RETRIES_MAX = 3
 """So often an answer that does not have its form is sent back."""
@@ -226,8 +227,8 @@ class AgentThread(Generic[OutputT]):
         self._session.driver.record(Tagged(added, tuple(remove)))
 
     def set_extra(self, **values: Any) -> None:
-        """Keep values with it, which JSON can say; `None` removes one. Durable at once."""
-        self._session.driver.record(ExtraSet(values))
+        """Keep values with it, which JSON can say, but for `agent`; `None` removes one."""
+        self._session.driver.record(check_extra(values))
 
     async def fork(self) -> AgentThread[OutputT]:
         """A thread of its own that goes on from here; both go their own ways then.

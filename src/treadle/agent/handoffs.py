@@ -8,8 +8,9 @@ process goes on with the agent that had it last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from treadle.core.approval import Scope
@@ -76,6 +77,20 @@ class AgentFamily:
             agent.config, provider=agent.provider, tools=agent.tools, sub_agents=agent.sub_agents
         )
         session.driver.record(ExtraSet({EXTRA_NAME: name}))
+
+
+def check_extra(values: dict[str, Any]) -> ExtraSet:
+    """The record of a program's own values; `UsageError` for what cannot be kept."""
+    if EXTRA_NAME in values:  # another one would take the thread with the next process
+        raise UsageError(
+            f"`{EXTRA_NAME}` says which agent has the thread",
+            hint="keep the value under another name; hand_to(NAME) hands the thread over",
+        )
+    try:
+        msgspec.json.encode(values)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"JSON cannot say what is to be kept: {error}") from error
+    return ExtraSet(values)
 
 
 def explain_missing_handoffs(name: str, family: Iterable[str]) -> dict[str, str]:
