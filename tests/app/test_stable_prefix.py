@@ -91,7 +91,13 @@ async def go_on_in_chat(speaker: Speaker, thread: str, folder: Path, modes: list
     async def find_model(missing: object) -> str | None:
         raise AssertionError("there is a model")
 
-    people = ChatCallbacks(lambda _: None, refuse, ask, lambda _: None, lambda _: None, find_model)
+    async def answer_server(question: object) -> Any:
+        raise AssertionError("there is no server of tools")
+
+    def tell(_: object) -> None:
+        pass
+
+    people = ChatCallbacks(tell, refuse, ask, tell, tell, find_model, answer_server)
     chat = ChatSession(ChatOptions(model=speaker.model, cwd=str(folder)), people)
     await chat.prepare(thread)
     session = await chat.open()
