@@ -9,7 +9,7 @@ from pathlib import Path
 from cli.conftest import Run
 from cli.test_mcp_sessions import list_processes_in
 from terminal.harness import BACKSPACE, ENTER, ESC, TAB
-from terminal.talks import Start
+from terminal.talks import Start, Talk
 from terminal.test_chat_commands import is_at_rest
 
 PLAIN = Path(__file__).parents[1] / "mcp_servers" / "plain_server.py"
@@ -127,6 +127,30 @@ def test_a_form_of_a_server_is_filled_out_by_its_person(
         "content": {"name": "Ann", "age": 7, "color": "g", "news": True, "toys": ["car", "bear"]},
     }
     assert talk.leave() == 0
+
+
+def test_a_form_of_a_server_is_filled_out_on_the_command_line(
+    treadle: Run, repository: Path, environment: dict[str, str], model: str
+) -> None:
+    left = add(treadle, repository, "asks for one form")
+    asks = ("-p", "ask them", "-m", model, "--approval-mode", "auto", "--no-commit")
+    with Talk(repository, environment, asks, 110, 50) as talk:
+        for asked, said in (
+            ("Fill it out (y), or not (n)", "y"),
+            ("Your name", "A"),
+            ("at least 2 characters, please", "Ann"),
+            ("age, if you like [7]", ""),
+            ("one of r (Red), g (Green)", "g"),
+            ("news, if you like", "maybe"),
+            ("yes or no, please", "no"),
+            ("with commas between, if you like", ""),
+            ("Send it (y), or not (n)", "y"),
+        ):
+            talk.wait_for(asked)
+            talk.type(said + ENTER)
+        talk.wait_for("It was asked.")
+    given = json.loads((left / "answers.jsonl").read_text())["result"]
+    assert given["content"] == {"name": "Ann", "age": 7, "color": "g", "news": False}
 
 
 def test_a_model_answers_for_a_server_when_its_person_says_yes(

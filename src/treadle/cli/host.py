@@ -7,15 +7,14 @@ import click
 from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.stores import Store, open_store
 from treadle.cli.question_dialog import ask_about_uncertain_call, ask_for_approval, is_interactive
+from treadle.cli.server_question_dialog import answer_server
 from treadle.thread.safe_text import sanitize_text
 
 
 def make_host() -> Host:
     """The host of the command that runs; somebody can be asked if both ends are a terminal."""
-    people = (
-        PersonCallbacks(ask_about_uncertain_call, ask_for_approval) if is_interactive() else None
-    )
-    return Host(people, notify)
+    asks = (ask_about_uncertain_call, ask_for_approval, answer_server)
+    return Host(PersonCallbacks(*asks) if is_interactive() else None, notify)
 
 
 def open_command_store() -> Store:

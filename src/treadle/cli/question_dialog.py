@@ -57,9 +57,9 @@ async def ask_about_uncertain_call(question: Question) -> Answer:
     word = ""
     while word not in _RESOLUTIONS:
         word = (
-            await _read_line("Run it again (r), count it as failed (f), or enter its result (e)")
+            await read_line("Run it again (r), count it as failed (f), or enter its result (e)")
         )[:1]
-    text = await _read_line("Its result, in a line") if word == "e" else ""
+    text = await read_line("Its result, in a line") if word == "e" else ""
     return Answer(_RESOLUTIONS[word], text)
 
 
@@ -73,20 +73,25 @@ async def ask_for_approval(question: Question) -> Verdict:
     """
     call, general = question.call, describe_possible_grant(question)
     show_question(question, is_whole=True)
-    with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+    drop_typed_lines()
     always = f", always {general} in this thread (a)" if general else ""
     choices = f"yes (y){always}, edit its arguments (e), no, and what to do instead (n)"
     while True:
-        choice = _CHOICES.get((await _read_line(f"Run it? {choices}")).lower())
+        choice = _CHOICES.get((await read_line(f"Run it? {choices}")).lower())
         if choice == "y":
             return Verdict(Approved())
         if choice == "a" and general:
             return Verdict(Approved(), always=True, kinds=question.scope.kinds)
         if choice == "n":
-            return Verdict(Rejected(await _read_line("What to do instead? It may be empty")))
+            return Verdict(Rejected(await read_line("What to do instead? It may be empty")))
         if choice == "e" and (arguments_json := await _read_arguments(call.arguments_json)):
             return Verdict(Modified(arguments_json))
+
+
+def drop_typed_lines() -> None:
+    """Take nothing for an answer that was typed before its question was shown."""
+    with suppress(termios.error):  # it is no terminal, or it is gone, as reading will tell
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _read_arguments(before: str) -> str:
@@ -97,13 +102,13 @@ async def _read_arguments(before: str) -> str:
         # To be copied and changed: what cannot be seen stands there as JSON escapes it.
         print_with_bar("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
     while True:
-        line = await _read_line("Its arguments as a JSON object in a line; an empty line goes back")
+        line = await read_line("Its arguments as a JSON object in a line; an empty line goes back")
         if not line or read_object(line) is not None:
             return line
         click.secho("That is no JSON object.", fg="yellow", err=True)
 
 
-async def _read_line(question: str) -> str:
+async def read_line(question: str) -> str:
     """A line from the terminal; the end of input means that nobody answers."""
     click.echo(f"{question}: ", nl=False, err=True)
     loop = asyncio.get_running_loop()

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from treadle.app.tool_servers.form_text import (
+    describe_field,
+    describe_server_question,
+    read_field,
+    write_value,
+)
 from treadle.server_questions import FormField, FormValue, ServerAnswer, ServerQuestion
 from treadle.terminal.ports import DialogChoice, ListRow, Terminal
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_HEADS: Final = {
-    "form": "asks you to fill out a form; it gets what you write",
-    "visit": "asks you to open an address in a browser",
-    "answer": "asks for an answer of the model, which you pay for; it gets what the model says",
-}
 _YES: Final = {
     "form": "fill it out",
     "visit": "yes, I have opened it",
@@ -73,7 +74,7 @@ class ServerQuestionDialogs:
             if (values := await self._fill_out(question)) is None:
                 continue  # they went back
             filled = (one for one in question.fields if one.name in values)
-            told = [f"{one.title or one.name}: {_write(values[one.name])}" for one in filled]
+            told = [f"{one.title or one.name}: {write_value(values[one.name])}" for one in filled]
             send = DialogChoice("y", "send it to the server")
             again = DialogChoice("e", "fill it out again")
             key = await self._choose(question, [send, again, DialogChoice("n", "no")], told)
@@ -90,16 +91,11 @@ class ServerQuestionDialogs:
 
         from treadle.terminal.notices import styled_text
 
-        head = styled_text(f"The server {question.server} {_HEADS[question.wants]}:", "bold")
-        body: list[RenderableType] = [styled_text(question.text)] if question.text else []
-        if question.url:
-            body.append(styled_text(question.url, "accent"))
-        if question.wish is not None:
-            said = (("system", question.wish.system), *question.wish.messages)
-            body += [styled_text(f"[{role}] {text}") for role, text in said if text]
-        lines = [_describe(one) for one in question.fields] if told is None else told
-        body += [styled_text(f"  {line}", "dim" if told is None else "") for line in lines]
-        return await self._terminal.choose(head, choices, body=Group(*body))
+        head, lines = describe_server_question(question)
+        body: list[RenderableType] = [styled_text(line) for line in lines]
+        fields = [describe_field(one) for one in question.fields] if told is None else told
+        body += [styled_text(f"  {line}", "dim" if told is None else "") for line in fields]
+        return await self._terminal.choose(styled_text(head, "bold"), choices, body=Group(*body))
 
     async def _fill_out(self, question: ServerQuestion) -> dict[str, FormValue] | None:
         """The values; `None` if they thought better of it."""
@@ -113,20 +109,20 @@ class ServerQuestionDialogs:
         return values
 
     async def _enter(self, field: FormField) -> FormValue | _Skipped:
-        label = _describe(field)
+        label = describe_field(field)
         if field.kind in ("boolean", "choice"):
             return await self._pick(field, label)
-        text = _write(field.default)
+        text = write_value(field.default)
         while True:
             given = await self._terminal.enter(label, text)
             if given is None:
                 return _Skipped.FORM
             if not given.strip() and not field.is_required:
                 return _Skipped.FIELD
-            value = _read(field, given)
+            value = read_field(field, given)
             if not (fault := field.find_fault(value)):
                 return value
-            text, label = given, f"{_describe(field)}: {fault}, please"
+            text, label = given, f"{describe_field(field)}: {fault}, please"
 
     async def _pick(self, field: FormField, label: str) -> FormValue | _Skipped:
         choices = field.choices or (("true", "yes"), ("false", "no"))
@@ -144,31 +140,3 @@ class ServerQuestionDialogs:
             return _Skipped.FORM if picked is None else _Skipped.FIELD
         value = ordered[int(picked)][0]
         return value == "true" if field.kind == "boolean" else value
-
-
-def _describe(field: FormField) -> str:
-    """The field in a line, as it is asked for."""
-    words = (field.title or field.name) + (f" ({field.description})" * bool(field.description))
-    if field.kind == "choices":
-        words += f", of {', '.join(value for value, _ in field.choices)}, with commas between"
-    return words if field.is_required else f"{words}, if you like"
-
-
-def _write(value: FormValue | None) -> str:
-    if isinstance(value, list):
-        return ", ".join(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
-
-
-def _read(field: FormField, text: str) -> FormValue:
-    """What a person has entered, as its kind has it; a text if it is none of that kind."""
-    if field.kind == "choices":
-        return [one.strip() for one in text.split(",") if one.strip()]
-    if field.kind in ("integer", "number"):
-        try:
-            return int(text) if field.kind == "integer" else float(text)
-        except ValueError:
-            return text
-    return text
