@@ -378,6 +378,16 @@ def test_whatever_a_block_holds_is_legible_when_it_is_printed() -> None:
     assert text == "a\ufffdb\ufffd]0;x\ufffd\ufffd\n"
 
 
+def test_of_a_long_paste_the_beginning_is_shown_again() -> None:
+    text = "\n".join(f"line {n}" for n in range(2000))
+    lines = drawn(prompt_block(text)).splitlines()
+    assert lines[-2:] == ["> line 39", "> … 1,960 more lines (Ctrl+O)"]
+    whole = drawn(prompt_block(text, is_whole=True)).splitlines()
+    assert (len(whole), whole[-1]) == (2000, "> line 1999")
+    wide = drawn(prompt_block("x" * 10_007)).splitlines()
+    assert wide[-1] == "> … 7 more characters (Ctrl+O)"
+
+
 def test_an_address_is_shown_by_its_beginning_and_one_definition_makes_no_flood() -> None:
     markup = f"[a]: http://x/{'u' * 15_000}\n\n" + "[a] " * 900 + "\n"
     text = render_blocks((TrimmedBlock(MarkdownBlock(markup)),), 80)

@@ -67,6 +67,22 @@ def test_all_of_an_output_is_looked_through_and_the_scrollback_stays_as_it_was(t
     assert before.splitlines()[:8] == talk.text.splitlines()[:8]
 
 
+def test_it_goes_on_with_the_thread(start: Start, tmp_path: Path, repository: Path) -> None:
+    wait = "until [ -e go ]; do sleep 0.05; done; echo went on"
+    call = f'{{ tool = "bash", arguments = {{ command = "{wait}" }} }}'
+    (tmp_path / "wait.toml").write_text(
+        f'[[replies]]\nwhen = {{ step = 0 }}\ncalls = [{call}]\n\n[[replies]]\ntext = "It ended."\n'
+    )
+    talk = start("-m", f"scripted:{tmp_path / 'wait.toml'}", "--approval-mode", "auto", rows=20)
+    talk.say("wait", "working")
+    talk.wait_for("until [ -e go ]")
+    talk.type(ctrl("o"))
+    look(talk, "(it has not ended)")
+    (repository / "go").touch()
+    look(talk, "  went on\n")
+    look(talk, "It ended.")
+
+
 def test_what_is_typed_there_is_no_prompt_and_the_chat_goes_on(talk: Talk) -> None:
     talk.type(ctrl("o"))
     look(talk, "20,001 lines")

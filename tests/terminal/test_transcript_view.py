@@ -25,6 +25,7 @@ PARTS = (
     TranscriptPart(PartKind.CALL, text="never", call=RUN, is_hidden=True),
     TranscriptPart(PartKind.ANSWER, "interrupted", "Half an ans"),
 )
+EDITED = TranscriptPart(PartKind.CALL, text="wrote a.py", call=EDIT)
 WHOLE = "".join(f"line {n}\n" for n in range(1, 101)).encode()
 
 
@@ -149,6 +150,28 @@ KEYS = {
     "wide": lambda view: view.resize(70, 12),
     "one row": lambda view: view.resize(30, 1),
 }
+
+
+def test_while_the_thread_goes_on_what_is_open_stays_and_the_end_is_followed() -> None:
+    runs = TranscriptPart(PartKind.CALL, text="(it has not ended)", call=RUN)
+    ended = TranscriptPart(PartKind.CALL, text="built\n[exit code 0]", call=RUN)
+    told = TranscriptPart(PartKind.ANSWER, text="It is built.")
+    desk = Desk((PARTS[0], EDITED, runs))
+    desk.view.toggle(2)
+    desk.view.toggle(1)
+    desk.view.replace(Transcript((PARTS[0], EDITED, ended, told), desk.read))
+    assert (desk.view.open, desk.cursor) == ({1, 2}, "▾ $ make test  exit code 0, 2 lines")
+    assert desk.rows[-4:] == ["  built", "  [exit code 0]", "", "It is built."]
+    desk.view.move_to_end()
+    more = (PARTS[0], EDITED, ended, told, TranscriptPart(PartKind.PROMPT, text="and now?"))
+    desk.view.replace(Transcript(more, desk.read))
+    assert desk.cursor == "> and now?"
+    desk.view.replace(Transcript(PARTS[:1], desk.read))  # another thread's, in its place
+    assert (desk.view.open, desk.rows) == (set(), ["> fix the", "> bug"])
+    long = Desk((PARTS[0], runs))
+    long.view.toggle(1)
+    long.view.replace(Transcript((PARTS[0], PARTS[3]), long.read))
+    assert (long.view.open, long.reads) == (set(), 0)  # it has to be read, beside the keys
 
 
 @given(st.lists(st.sampled_from(sorted(KEYS)), max_size=25))

@@ -109,7 +109,7 @@ class Toy:
     def cycle_mode(self) -> None:
         self.say("cycle mode")
 
-    async def read_transcript(self) -> Transcript:
+    async def read_transcript(self, *, only_news: bool = False) -> Transcript | None:
         part = TranscriptPart(PartKind.NOTE, "what happened", "a\nb")
         return Transcript((part,), lambda part: (part.text.encode(), False))
 

@@ -15,6 +15,7 @@ from treadle.terminal.chat_session import ChatCallbacks, ChatOptions, ChatSessio
 from treadle.terminal.notices import shorten_ids, styled_text
 from treadle.terminal.ports import DialogChoice, StatusFields, Terminal, TurnQueueEntry
 from treadle.terminal.slash_commands import SlashCommands
+from treadle.terminal.thread_transcript import TranscriptReader
 from treadle.terminal.turn_queue import TurnQueue
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Chat:
         self.status: SessionStatus | None = None
         self._work: asyncio.Task[None] | None = None
         self._asides: set[asyncio.Task[None]] = set()
+        self._transcripts = TranscriptReader(self.show_error)
         self._untold: list[tuple[str, str]] = []
         """Lines for the person from before there was a screen."""
         self._is_attached = self._has_vim_keys = self._is_silent = False
@@ -159,12 +161,10 @@ class Chat:
         """See `Keys`."""
         self.run_in_background(self.modes.cycle())
 
-    async def read_transcript(self) -> Transcript | None:
+    async def read_transcript(self, *, only_news: bool = False) -> Transcript | None:
         """See `Keys`."""
-        from treadle.terminal.thread_transcript import read_thread_transcript
-
         commands = self.turns.unrecorded_commands
-        return await read_thread_transcript(self.sessions.thread_id, commands, self.show_error)
+        return await self._transcripts.read(self.sessions, commands, only_news=only_news)
 
     def take_back(self) -> None:
         """See `Keys`."""

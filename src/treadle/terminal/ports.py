@@ -121,8 +121,11 @@ class InputHandler(Protocol):
         """Shift+Tab: the next approval mode."""
         ...
 
-    async def read_transcript(self) -> Transcript | None:
-        """Ctrl+O while nothing is asked: what happened in the thread; `None` if nothing has."""
+    async def read_transcript(self, *, only_news: bool = False) -> Transcript | None:
+        """Ctrl+O while nothing is asked: what happened in the thread; `None` if nothing has.
+
+        With `only_news` also if nothing has since the last time.
+        """
         ...
 
     def take_back(self) -> None:

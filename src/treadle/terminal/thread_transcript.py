@@ -11,6 +11,7 @@ from treadle.errors import TreadleError
 if TYPE_CHECKING:
     from treadle.app.threads.transcript import Transcript
     from treadle.terminal.canvas import Canvas
+    from treadle.terminal.chat_session import ChatSession
     from treadle.thread.facts import CommandShown
 
 
@@ -23,25 +24,41 @@ async def look_through(canvas: Canvas, tell: Callable[[str], None]) -> None:
         await canvas.browse(transcript)
 
 
-async def read_thread_transcript(
-    thread_id: str | None, commands: Sequence[CommandShown], tell: Callable[[TreadleError], None]
-) -> Transcript | None:
-    """The transcript; `None` if there is nothing in it, or if it cannot be read.
+class TranscriptReader:
+    """Reads the transcript of the thread at hand.
 
     Args:
-        thread_id: the thread at hand.
-        commands: what its person has run, if there is no thread yet.
         tell: takes why it cannot be read.
     """
-    from treadle.app.stores import open_store
-    from treadle.app.threads.transcript import make_command_transcript, read_transcript
 
-    if thread_id is None:
-        found = make_command_transcript(commands)
-    else:
-        try:
-            found = await asyncio.to_thread(lambda: read_transcript(open_store(), thread_id))
-        except TreadleError as error:
-            tell(error)
+    def __init__(self, tell: Callable[[TreadleError], None]) -> None:
+        self._tell = tell
+        self._version = 0
+        """Of the thread, when it was read last."""
+
+    async def read(
+        self, sessions: ChatSession, commands: Sequence[CommandShown], *, only_news: bool
+    ) -> Transcript | None:
+        """The transcript; `None` if there is nothing in it, or if it cannot be read.
+
+        Args:
+            sessions: whose thread it is.
+            commands: what its person has run, if there is no thread yet.
+            only_news: `None` also if nothing has happened since the last time.
+        """
+        from treadle.app.stores import open_store
+        from treadle.app.threads.transcript import make_command_transcript, read_transcript
+
+        session, thread_id = sessions.session, sessions.thread_id
+        before, self._version = self._version, 0 if session is None else session.version
+        if only_news and before == self._version:
             return None
-    return found if found.parts else None
+        if thread_id is None:
+            found = make_command_transcript(commands)
+        else:
+            try:
+                found = await asyncio.to_thread(lambda: read_transcript(open_store(), thread_id))
+            except TreadleError as error:
+                self._tell(error)
+                return None
+        return found if found.parts else None

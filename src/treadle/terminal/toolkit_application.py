@@ -430,17 +430,16 @@ class ToolkitApplication:
             return await asyncio.to_thread(work)
 
     async def browse(self, transcript: Transcript) -> None:
-        """Show a transcript on the terminal's other screen, until its person goes back.
-
-        What is printed meanwhile stands in the scrollback afterwards.
-        """
+        """See `Canvas`; what is printed meanwhile stands in the scrollback afterwards."""
         from treadle.terminal.transcript_screen import TranscriptScreen
         from treadle.terminal.transcript_view import TranscriptView
 
         size = self._output.get_size()
         view = TranscriptView(transcript, size.columns, max(1, size.rows - 1))
         keyboard = self._make_input()
-        screen = TranscriptScreen(view, lambda: self.dialog is not None, keyboard, self._output)
+        screen = TranscriptScreen(
+            view, lambda: self.dialog is not None, self.keys.read_transcript, keyboard, self._output
+        )
         async with self._give_screen():
             if self.app.is_done:  # while something else had the screen
                 return

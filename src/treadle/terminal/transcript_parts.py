@@ -41,6 +41,23 @@ class TranscriptParts:
     def __len__(self) -> int:
         return len(self._parts)
 
+    def replace(self, transcript: Transcript) -> int:
+        """Take a later state of the same thread: what has a result now is laid out anew.
+
+        Returns:
+            The parts that stand where they stood; none behind them is open any more.
+        """
+        pairs = [*zip(self._parts, transcript.parts, strict=False)]
+        kept = next(
+            (at for at, (old, new) in enumerate(pairs) if not _is_same(old, new)), len(pairs)
+        )
+        changed = {at for at, (old, new) in enumerate(pairs) if old != new}
+        self._rows = {
+            at: rows for at, rows in self._rows.items() if at < kept and at not in changed
+        }
+        self._parts, self._read = transcript.parts, transcript.read
+        return kept
+
     @property
     def made_count(self) -> int:
         """Parts of which rows are kept."""
@@ -123,8 +140,9 @@ class TranscriptParts:
         from treadle.terminal.blocks.markdown import MarkdownBlock
         from treadle.terminal.blocks.notices import prompt_block
 
-        block = prompt_block if part.kind is PartKind.PROMPT else MarkdownBlock
-        return self._render(block(part.text), self._width)
+        if part.kind is PartKind.PROMPT:
+            return self._render(prompt_block(part.text, is_whole=True), self._width)
+        return self._render(MarkdownBlock(part.text), self._width)
 
     def _render(self, block: RenderableType, width: int) -> list[StyledLine]:
         from treadle.terminal.styled_rows import render_rows
@@ -195,3 +213,11 @@ class TranscriptParts:
         part = self._parts[at]
         said = part.text if part.call is None else f"{part.text}\n{part.call.arguments_json}"
         return part.kept is not None or says(said, words)
+
+
+def _is_same(old: TranscriptPart, new: TranscriptPart) -> bool:
+    """Whether it is the same part, of which a call may have come to its end."""
+    if old.call is None or new.call is None:
+        return old == new
+    # One whose output stands apart has to be read before it can be open.
+    return old.call.id == new.call.id and (new.kept is None or old == new)

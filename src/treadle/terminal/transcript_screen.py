@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
@@ -24,8 +25,14 @@ from treadle.terminal.live_lines import crop_text
 from treadle.terminal.styles import prompt_style
 from treadle.terminal.transcript_view import TranscriptView
 
+if TYPE_CHECKING:
+    from treadle.app.threads.transcript import Transcript
+
 KEYS_TEXT = "Enter open, close · Tab next · / search · n N again · g G ends · q back"
 CURSOR_STYLE = " reverse"
+NEWS_S_MIN: Final = 0.3
+NEWS_REST: Final = 10
+"""Seconds between two looks at the thread, and how many times as long as the last one took."""
 
 
 class TranscriptScreen:
@@ -34,6 +41,7 @@ class TranscriptScreen:
     Args:
         view: what is shown.
         wants_person: whether something in the chat waits for them.
+        read: see `Keys.read_transcript`; asked for news.
         keyboard: the keys.
         output: the screen.
     """
@@ -42,11 +50,13 @@ class TranscriptScreen:
         self,
         view: TranscriptView,
         wants_person: Callable[[], bool],
+        read: Callable[..., Awaitable[Transcript | None]],
         keyboard: Input,
         output: BufferedOutput,
     ) -> None:
         self._view = view
         self._wants_person = wants_person
+        self._read = read
         self._output = output
         self._words: str | None = None
         """What is typed to be looked for; `None` while nothing is."""
@@ -77,9 +87,11 @@ class TranscriptScreen:
             self._view.cursor.part
         ):  # the newest output: it is what is wanted
             self._toggle()
+        following = asyncio.ensure_future(self._follow())
         try:
             await self._app.run_async(set_exception_handler=False, handle_sigint=False)
         finally:
+            following.cancel()
             self._stop.set()
             if self._work is not None:
                 self._work.cancel()
@@ -88,6 +100,18 @@ class TranscriptScreen:
         """End `run`."""
         if self._app.is_running and not self._app.is_done:
             self._app.exit()
+
+    async def _follow(self) -> None:
+        """Show what happens meanwhile; a long thread takes a while to read, so it rests longer."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            began = clock()
+            if (news := await self._read(only_news=True)) is not None:
+                while self._work is not None:  # it counts the parts as they are
+                    await asyncio.wait([self._work])
+                self._view.replace(news)
+                self._app.invalidate()
+            await asyncio.sleep(max(NEWS_S_MIN, NEWS_REST * (clock() - began)))
 
     # ---- drawing -------------------------------------------------------------------------------
 

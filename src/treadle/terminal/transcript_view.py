@@ -52,6 +52,23 @@ class TranscriptView:
         self.top = self._clamp(self.top) if self.top < self.cursor else self.cursor
         self._show_cursor()
 
+    def replace(self, transcript: Transcript) -> None:
+        """The thread went on: what is open stays open, and whoever is at the end stays there."""
+        is_at_end = self.after(self.cursor) is None
+        kept = self.parts.replace(transcript)
+        self.open = {at for at in self.open if at < kept}
+        if is_at_end or self.cursor.part >= len(self.parts):
+            self.move_to_end()
+            return
+        self.cursor, self.top = (self._find_near(one, kept) for one in (self.cursor, self.top))
+        self._show_cursor()
+
+    def _find_near(self, place: Place, kept: int) -> Place:
+        """The same place, or the first of its part if that is closed or another one now."""
+        if place.part >= kept or (place.row >= 0 and not self._has_body(place.part)):
+            return self._first_of(place.part)
+        return self._clamp(place)
+
     def _clamp(self, place: Place) -> Place:
         """The same place, if what stood there is laid out otherwise now."""
         if place.row < 0:

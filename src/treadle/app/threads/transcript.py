@@ -137,7 +137,7 @@ def _make_part(item: ReadableItem, kept: dict[str, BlobRef]) -> TranscriptPart:
         return TranscriptPart(kind, item.text, item.detail)
     assert isinstance(item, ReadableCall)
     call = ToolCall(item.call_id, item.tool_name, item.arguments)
-    text = "(no result yet)" if item.result is None else item.result
+    text = "(it has not ended)" if item.result is None else item.result
     return TranscriptPart(
         PartKind.CALL, "", text, call, kept.get(item.call_id), is_hidden=item.is_hidden
     )

@@ -20,14 +20,20 @@ from treadle.thread.safe_text import sanitize_text
 PROMPT_BAR: Final = "> "
 """Before each line of a prompt: reversed, so that the eye finds prompts in a long scrollback."""
 PROMPT_LENGTH_MAX: Final = 10_000
-"""Characters of a prompt that are shown again; it is on disk as it is."""
+PROMPT_LINES_MAX: Final = 40
+"""Characters and lines of a prompt that are shown again, of a paste the first; Ctrl+O has all."""
 
 
-def prompt_block(text: str, attachments: Sequence[Attachment] = ()) -> RenderableType:
+def prompt_block(
+    text: str, attachments: Sequence[Attachment] = (), *, is_whole: bool = False
+) -> RenderableType:
     """What the person said, and the pictures and documents that go along."""
-    shown = sanitize_text(text[:PROMPT_LENGTH_MAX])
-    if more := len(text) - len(text[:PROMPT_LENGTH_MAX]):
-        shown += f"\n… {more} more characters"
+    head = "\n".join(text.split("\n", PROMPT_LINES_MAX)[:PROMPT_LINES_MAX])[:PROMPT_LENGTH_MAX]
+    shown = sanitize_text(text if is_whole else head)
+    if not is_whole and (rest := text[len(head) :]):
+        lines = rest.count("\n")
+        shown += f"\n… {lines:,} more lines" if lines > 1 else f"\n… {len(rest):,} more characters"
+        shown += " (Ctrl+O)"
     said = Text().append(shown, f"bold {rich_style('accent')}")
     for attachment in attachments:
         line = sanitize_text(describe_attachment(attachment))
