@@ -86,7 +86,9 @@ async def test_an_answer_that_does_not_fit_is_sent_back_with_the_reason(
     assert result.output == value
     assert type(result.output) is type(value)
     async with agent.thread("one") as thread:
-        assert (await thread.send("Say it.")).output == value
+        result = await thread.send("Say it.")
+        assert result.output == value
+        assert result.usage == thread.usage, "what was sent back is paid for too"
         assert [one.role for one in thread.messages] == ["user", "assistant"] * 2
 
 

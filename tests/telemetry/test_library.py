@@ -49,6 +49,35 @@ asyncio.run(serve())
 print(json.dumps([json.loads(span.to_json()) for span in told.get_finished_spans()]))
 """
 
+BREAK = """
+def fail(*_, **__):
+    raise RuntimeError("no span today")
+
+
+provider.get_tracer = lambda *_, **__: type("Tracer", (), {"start_span": fail})()
+print(asyncio.run(chief.run("How much?")).output)
+"""
+
+PRIVATE = """
+from treadle.thread.facts import PrivacySet
+
+
+async def talk(prompt):
+    async with chief.thread("one") as thread:
+        await thread.send(prompt)
+        return thread.id
+
+
+thread_id = asyncio.run(talk("How much?"))
+writer = store.open(thread_id)
+writer.stage(PrivacySet(True))
+writer.commit()
+writer.close()
+told.clear()
+asyncio.run(talk("And now?"))
+print(len(told.get_finished_spans()))
+"""
+
 SERVE = """
 asyncio.run(chief.run("How much?"))
 print("done")
@@ -120,3 +149,16 @@ def test_who_has_neither_imports_nothing_for_it() -> None:
     check = 'print([name for name in sys.modules if "telemetry.f" in name or "opentel" in name])'
     done = run(AGENTS + SERVE + check)
     assert (done.stdout, done.stderr) == ("done\n[]\n", "")
+
+
+def test_a_private_thread_is_not_told_to_the_programs_tracer() -> None:
+    begun = AGENTS + SETUP.partition("\n\nasync def serve")[0]
+    done = run(begun + PRIVATE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_no_turn_fails_for_a_tracer_that_does() -> None:
+    begun = AGENTS + SETUP.partition("\n\nasync def serve")[0]
+    done = run(begun + BREAK)
+    assert (done.returncode, done.stdout) == (0, "Twelve.\n")
+    assert "a turn was not told: no span today" in done.stderr
