@@ -16,12 +16,13 @@ from treadle.core.llm import Usage
 from treadle.exchange.fenced_code import split_fenced_code
 from treadle.exchange.markdown_html import render_markdown
 from treadle.exchange.readable_thread import (
+    HEADING_LENGTH_MAX,
     ReadableCall,
     ReadableItem,
-    ReadableMessage,
     ReadableNote,
     ReadableThread,
     ReadableTurn,
+    find_heading,
     format_usage,
     list_thread_properties,
 )
@@ -96,26 +97,14 @@ def _render_lines(story: ReadableThread, describe: Callable[[Usage], str]) -> It
     yield "</html>"
 
 
-_HEAD_LENGTH_MAX: Final = 80
-
-
-def _format_heading(turn: ReadableTurn) -> str:
-    """The first line of a prompt."""
-    said = (
-        item.text for item in turn.items if isinstance(item, ReadableMessage) and item.who == "user"
-    )
-    line = next(said, "").strip().partition("\n")[0]
-    cut = line if len(line) <= _HEAD_LENGTH_MAX else line[: _HEAD_LENGTH_MAX - 1] + "…"
-    return _escape_text(cut) or "(no text)"
-
-
 def _render_contents(story: ReadableThread) -> Iterator[str]:
     """Where to find each turn, if there are several."""
     turns = [turn for turn in story.turns if turn.number]
     if len(turns) > 1:
         yield '<nav aria-label="Turns">\n<ol>'
         for turn in turns:
-            yield f'<li><a href="#turn-{turn.number}"><bdi>{_format_heading(turn)}</bdi></a></li>'
+            heading = _escape_text(find_heading(turn)) or "(no text)"
+            yield f'<li><a href="#turn-{turn.number}"><bdi>{heading}</bdi></a></li>'
         yield "</ol>\n</nav>"
 
 
@@ -143,7 +132,7 @@ def _render_item(item: ReadableItem) -> Iterator[str]:
     told = " (gone back from)" if item.is_hidden else ""
     if isinstance(item, ReadableCall):
         result = "(no result)" if item.result is None else item.result
-        first = " ".join(item.arguments.split())[:_HEAD_LENGTH_MAX]
+        first = " ".join(item.arguments.split())[:HEADING_LENGTH_MAX]
         yield f'<details class="call{gone}">'
         title = f"<b>{_escape_text(item.tool_name)}</b> <bdi>{_escape_text(first)}</bdi>"
         yield f"<summary>{title}{told}</summary>"

@@ -246,6 +246,18 @@ def _format_arguments(call: ToolCall) -> str:
         return call.arguments_json
 
 
+HEADING_LENGTH_MAX: Final = 80
+
+
+def find_heading(turn: ReadableTurn) -> str:
+    """The first line of a turn's prompt, cut; empty if it has no words."""
+    said = (
+        item.text for item in turn.items if isinstance(item, ReadableMessage) and item.who == "user"
+    )
+    line = next(said, "").strip().partition("\n")[0]
+    return line if len(line) <= HEADING_LENGTH_MAX else line[: HEADING_LENGTH_MAX - 1] + "…"
+
+
 def format_usage(usage: Usage | None, describe: Callable[[Usage], str]) -> str:
     """What was used, in words; empty if nothing."""
     return "" if usage is None or not usage.total_tokens else describe(usage)

@@ -15,7 +15,7 @@ from treadle.exchange.readable_thread import (
     ReadableCall,
     ReadableItem,
     ReadableMessage,
-    ReadableTurn,
+    find_heading,
     list_thread_properties,
 )
 from treadle.models.prices.usage_text import describe_usage
@@ -28,7 +28,6 @@ PROMPT_COUNT_MAX: Final = 100
 """Prompts in the list of contents; of more the newest."""
 TEXT_SIZE_MAX: Final = 100_000
 """Characters of a text that stand on a page; the rest is read on a page of its own."""
-HEADING_LENGTH_MAX: Final = 80
 
 
 class ItemView(Struct, frozen=True, kw_only=True):
@@ -139,7 +138,7 @@ def _list_places(shown: ShownThread) -> list[_PlacedItem]:
     found: list[_PlacedItem] = []
     for turn in shown.story.turns:
         used = describe_usage(turn.usage) if turn.usage and turn.usage.total_tokens else ""
-        first = _PlacedItem(turn.items[0], turn.number, used, _find_heading(turn))
+        first = _PlacedItem(turn.items[0], turn.number, used, find_heading(turn) or "(no text)")
         found += [first, *(_PlacedItem(item) for item in turn.items[1:])]
     return found
 
@@ -151,15 +150,6 @@ def _list_prompts(places: Sequence[_PlacedItem]) -> list[PromptPlace]:
         if place.turn
     ]
     return found[-PROMPT_COUNT_MAX:]
-
-
-def _find_heading(turn: ReadableTurn) -> str:
-    """The first line of a turn's prompt."""
-    said = (
-        item.text for item in turn.items if isinstance(item, ReadableMessage) and item.who == "user"
-    )
-    line = next(said, "").strip().partition("\n")[0] or "(no text)"
-    return line if len(line) <= HEADING_LENGTH_MAX else line[: HEADING_LENGTH_MAX - 1] + "…"
 
 
 def _make_item(number: int, place: _PlacedItem, shown: ShownThread) -> ItemView:
