@@ -73,11 +73,13 @@ def test_an_editor_gets_a_terminal_as_programs_want_it(
     start: Start, environment: dict[str, str], tmp_path: Path
 ) -> None:
     editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nread line\nprintf "%s" "$line" > "$1"\n')
+    editor.write_text('#!/bin/sh\necho it edits\nread line\nprintf "%s" "$line" > "$1"\n')
     editor.chmod(0o755)
     environment["VISUAL"] = str(editor)
     talk = start()
     talk.type(ctrl("g"))
-    talk.wait_for(lambda screen: screen.is_cooked)
+    # Its own words: while the chat starts, the modes are a shell's for a moment too.
+    talk.wait_for("it edits")
+    assert talk.is_cooked
     talk.type("a line" + ENTER)
     talk.wait_for_shown("> a line")
