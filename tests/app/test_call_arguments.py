@@ -8,9 +8,9 @@ from typing import Any
 from case_tables import for_every_row
 from treadle.app.sessions.hooks import _describe_call
 from treadle.app.threads.call_arguments import _fits, read_arguments
+from treadle.app.threads.call_diffs import preview_diff
 from treadle.app.threads.call_text import describe_call
 from treadle.core.messages import ToolCall
-from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.call_text import title_of
 from treadle.tools.builtin import builtin_tools
 

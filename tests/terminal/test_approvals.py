@@ -12,12 +12,12 @@ from rich.console import RenderableType
 from processor_time import GROWTH_MAX, growth
 from terminal.recording import RecordingTerminal, drawn
 from treadle.answers import Answer, Resolution, Verdict
+from treadle.app.threads.call_diffs import preview_diff
 from treadle.core.approval import Approved, Modified, Question, Rejected, Scope
 from treadle.core.messages import ToolCall
 from treadle.core.tools import RiskLevel
 from treadle.terminal.approvals import ApprovalContext, ApprovalDialogs
 from treadle.terminal.blocks import question as blocks
-from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.choice_dialog import ChoiceDialog
 from treadle.terminal.dialogs import ListDialog
 from treadle.terminal.ports import DialogChoice, ListRow

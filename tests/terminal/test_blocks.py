@@ -16,6 +16,7 @@ from rich.text import Text
 from processor_time import slow
 from terminal.recording import drawn
 from terminal.test_markdown import DOCUMENTS, LINES, split
+from treadle.app.threads.call_diffs import FileReader, preview_diff, unified_diff
 from treadle.app.threads.question_text import (
     describe_possible_grant,
     escape_name,
@@ -42,7 +43,6 @@ from treadle.terminal.blocks.markdown import (
     MarkdownBlock,
 )
 from treadle.terminal.blocks.notices import prompt_block
-from treadle.terminal.call_diffs import FileReader, preview_diff, unified_diff
 from treadle.terminal.markdown_splitter import PART_LINES_MAX
 from treadle.thread.safe_text import sanitize_text
 

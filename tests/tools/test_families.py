@@ -15,6 +15,7 @@ from tools.calls_in_thread import CallsInThread, answer_of
 from treadle.app.sessions.hooks import _applies_to, _describe_call
 from treadle.app.sessions.offered_tools import choose_tools
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
+from treadle.app.threads.call_diffs import preview_diff
 from treadle.app.threads.call_text import describe_call
 from treadle.config.settings import Hook
 from treadle.core.tool_families import (
@@ -30,7 +31,6 @@ from treadle.core.tool_families import (
     names_of,
 )
 from treadle.sandbox.policy import Level
-from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.call_text import is_command, title_of
 from treadle.thread.plan import read_plan_call
 from treadle.tools.builtin import OWN_TOOLS, builtin_tools, find_builtin_tool

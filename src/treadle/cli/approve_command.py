@@ -85,6 +85,9 @@ def _answer_calls(thread: str, call: str | None, **given: Any) -> int:
     from treadle.cli.renderers import make_renderer
     from treadle.cli.thread_runner import run_thread
 
+    def find_folder() -> str:
+        return setup.workspace()
+
     setup = make_setup(
         open_command_store(),
         RunChoice(
@@ -95,7 +98,7 @@ def _answer_calls(thread: str, call: str | None, **given: Any) -> int:
             network=given["network"],
         ),
         ThreadTarget(given["cwd"], thread),
-        make_host(),
+        make_host(find_folder),
         no_commit=given["no_commit"],
         before_owning=None if given["reason"] is not None else check_mode,
     )

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
+from treadle.answers import Verdict
 from treadle.app.sessions.host import Host, PersonCallbacks
 from treadle.app.stores import Store, open_store
 from treadle.cli.question_dialog import ask_about_uncertain_call, ask_for_approval, is_interactive
 from treadle.cli.server_question_dialog import answer_server
+from treadle.core.approval import Question
 from treadle.thread.safe_text import sanitize_text
 
 
-def make_host() -> Host:
-    """The host of the command that runs; somebody can be asked if both ends are a terminal."""
-    asks = (ask_about_uncertain_call, ask_for_approval, answer_server)
+def make_host(find_folder: Callable[[], str] | None = None) -> Host:
+    """The host of the command that runs; somebody can be asked if both ends are a terminal.
+
+    `find_folder` gives the folder in which calls would run, when one is asked about: by its files a
+    change is shown as a diff with its lines around it.
+    """
+
+    async def approve(question: Question) -> Verdict:
+        return await ask_for_approval(question, find_folder)
+
+    asks = (ask_about_uncertain_call, approve, answer_server)
     return Host(PersonCallbacks(*asks) if is_interactive() else None, notify)
 
 

@@ -7,14 +7,17 @@ import json
 import os
 import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 import click
 
 from treadle.answers import Answer, Resolution, Verdict
+from treadle.app.threads.call_changes import make_file_reader
+from treadle.app.threads.call_diffs import preview_diff
 from treadle.app.threads.call_text import describe_call
 from treadle.app.threads.question_text import (
     SHOWN_LENGTH_MAX,
@@ -63,16 +66,24 @@ async def ask_about_uncertain_call(question: Question) -> Answer:
     return Answer(_RESOLUTIONS[word], text)
 
 
-async def ask_for_approval(question: Question) -> Verdict:
+async def ask_for_approval(
+    question: Question, find_folder: Callable[[], str] | None = None
+) -> Verdict:
     """What a person says of a call that needs a yes. The event loop goes on meanwhile.
 
     Lines that were typed before the question was shown are not taken for its answer.
+
+    Args:
+        question: the question.
+        find_folder: gives the folder whose files the call would change; without it a change is
+            shown by its arguments alone.
 
     Raises:
         click.Abort: the input has ended; nobody answers.
     """
     call, general = question.call, describe_possible_grant(question)
-    show_question(question, is_whole=True)
+    read = None if find_folder is None else make_file_reader(Path(find_folder()))
+    show_question(question, preview_diff(call, read), is_whole=True)
     drop_typed_lines()
     always = f", always {general} in this thread (a)" if general else ""
     choices = f"yes (y){always}, edit its arguments (e), no, and what to do instead (n)"

@@ -79,6 +79,10 @@ def _run_task(text: str, **given: Any) -> int:
     path = given["output_schema"]
     schema = None if path is None else read_answer_schema(path)
     typed, piped = read_prompt(text)
+
+    def find_folder() -> str:
+        return setup.workspace()
+
     setup = make_setup(
         open_command_store(),
         RunChoice(
@@ -91,7 +95,7 @@ def _run_task(text: str, **given: Any) -> int:
             network=given["network"],
         ),
         ThreadTarget(given["cwd"]),
-        make_host(),
+        make_host(find_folder),
         no_commit=given["no_commit"],
     )
     said = asyncio.run(prepare_task_prompt(setup, typed, piped))

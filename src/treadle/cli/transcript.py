@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from treadle.app.threads.call_diffs import preview_diff
 from treadle.app.threads.call_text import describe_call, list_plan_lines, preview_output
 from treadle.app.threads.picture_protocols import PictureDrawer, draw_nothing, make_picture_drawer
 from treadle.app.threads.thread_commits import list_thread_commits
@@ -52,7 +53,7 @@ def print_thread(view: ThreadView) -> None:
     elif questions:
         click.echo()
         for question in questions:
-            show_question(question, err=False)
+            show_question(question, preview_diff(question.call), err=False)
 
 
 def print_usage(view: ThreadView) -> None:

@@ -93,7 +93,10 @@ def _fork_first(options: TurnOptions, request: TurnRequest) -> TurnOptions:
 
 
 def _make_setup(options: TurnOptions) -> Setup:
-    return make_setup(
+    def find_folder() -> str:
+        return setup.workspace()
+
+    setup = make_setup(
         open_command_store(),
         RunChoice(
             options.model,
@@ -104,9 +107,10 @@ def _make_setup(options: TurnOptions) -> Setup:
             network=options.network,
         ),
         ThreadTarget(options.cwd, options.thread, options.latest, options.fork),
-        make_host(),
+        make_host(find_folder),
         no_commit=options.no_commit,
     )
+    return setup
 
 
 def _run_once(setup: Setup, options: TurnOptions, request: TurnRequest) -> int:

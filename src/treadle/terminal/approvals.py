@@ -212,8 +212,8 @@ class ApprovalDialogs:
         )
 
     async def _choose_resolution(self, question: Question) -> str:
+        from treadle.app.threads.call_diffs import preview_diff
         from treadle.terminal.blocks.question import doubt_blocks
-        from treadle.terminal.call_diffs import preview_diff
 
         choices = [
             DialogChoice("r", "run it again"),

@@ -8,13 +8,13 @@ from typing import Any, Final
 from rich.console import RenderableType
 from rich.text import Text
 
+from treadle.app.threads.call_diffs import preview_diff
 from treadle.core.conversation import Conversation
 from treadle.core.messages import NOTE, Message, ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.terminal.block_renderer import BlockRenderer
 from treadle.terminal.blocks.frames import TrimmedBlock
 from treadle.terminal.blocks.notices import line_block, prompt_block
-from treadle.terminal.call_diffs import preview_diff
 from treadle.terminal.call_text import parse_result_message
 from treadle.terminal.markdown_splitter import MarkdownSplitter
 from treadle.terminal.plan_view import PlanView

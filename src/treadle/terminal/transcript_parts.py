@@ -151,8 +151,8 @@ class TranscriptParts:
 
     def _diff_of(self, part: TranscriptPart) -> list[StyledLine] | None:
         """What a call has changed in files, in place of what it said."""
+        from treadle.app.threads.call_diffs import preview_diff
         from treadle.terminal.blocks.diffs import diff_block
-        from treadle.terminal.call_diffs import preview_diff
 
         if part.call is None or not parse_result_message(part.text).is_good:
             return None

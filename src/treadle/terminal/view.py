@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from treadle import outputs
 from treadle.app.threads.call_changes import OriginalFiles, make_file_reader, read_originals
+from treadle.app.threads.call_diffs import compute_diff, preview_diff
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.outputs import Output
 from treadle.terminal.attention import LONG_TURN_S
 from treadle.terminal.block_renderer import BlockRenderer
-from treadle.terminal.call_diffs import compute_diff, preview_diff
 from treadle.terminal.call_text import (
     RunningCall,
     describe_outcome,

@@ -78,13 +78,15 @@ def describe_unseen(texts: Iterable[str]) -> str:
     return f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
 
 
-def list_argument_texts(arguments_json: str) -> Iterator[str]:
-    """Each argument by its name; the text itself if it is no JSON object."""
+def list_argument_texts(arguments_json: str, without: str | None = None) -> Iterator[str]:
+    """Each argument by its name, but for one; the text itself if it is no JSON object."""
     arguments = read_object(arguments_json)
     if arguments is None:
         yield arguments_json
         return
     for name, value in arguments.items():
+        if name == without:
+            continue
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         lines = text.split("\n")
         # Indented, so that a line of a value cannot pass for another argument.

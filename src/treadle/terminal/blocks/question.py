@@ -16,6 +16,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from treadle.app.threads.call_arguments import read_arguments
+from treadle.app.threads.call_diffs import name_diffed_argument
 from treadle.app.threads.question_text import (
     collapse_gaps,
     describe_reason,
@@ -40,12 +41,6 @@ COMMAND_STYLE: Final = "bold"
 _SHORT_LENGTH_MAX: Final = 200
 """Characters of an argument in one line that stands before the long ones, so that none of these
 pushes it out of sight."""
-_DIFF_ARGUMENTS: Final = {
-    ToolKind.EDIT: "edits",
-    ToolKind.WRITE: "content",
-    ToolKind.PATCH: "input",
-}
-"""The argument that is shown as a diff, by what its tool does."""
 
 
 class QuestionBlocks(NamedTuple):
@@ -194,7 +189,7 @@ def _list_arguments(call: ToolCall, diff: str | None) -> tuple[_CallArgument, ..
     if arguments is None:
         return (_CallArgument("", collapse_gaps(call.arguments_json)),)
     kind = kind_of(call.tool_name)
-    diffed = _DIFF_ARGUMENTS[kind] if diff is not None and kind is not None else None
+    diffed = None if diff is None else name_diffed_argument(call)
     parts = []
     for name, value in arguments.items():
         if name == diffed:

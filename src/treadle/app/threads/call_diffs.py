@@ -7,7 +7,6 @@ no numbers.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +19,12 @@ from treadle.core.tool_families import ToolKind, kind_of
 COMPARED_LINES_MAX: Final = 1000
 """Lines between the first and the last difference that are compared; of more, all are shown."""
 CONTEXT_LINES: Final = 3
+DIFFED_ARGUMENTS: Final[Mapping[ToolKind, str]] = {
+    ToolKind.EDIT: "edits",
+    ToolKind.WRITE: "content",
+    ToolKind.PATCH: "input",
+}
+"""The argument whose place a diff takes, by what its tool does."""
 NO_NEWLINE_MARK: Final = "\\ no newline at the end"
 """Stands below the last line of one side of a diff if only the other one ends with a newline."""
 
@@ -34,6 +39,12 @@ def preview_diff(call: ToolCall, read: FileReader | None = None) -> str | None:
     if before is not None and after is not None:
         return _diff_files(call, before.contents, after)
     return _diff_arguments(call, arguments)
+
+
+def name_diffed_argument(call: ToolCall) -> str | None:
+    """The argument whose place a diff of the call takes; `None` if it changes no file."""
+    kind = kind_of(call.tool_name)
+    return None if kind is None else DIFFED_ARGUMENTS.get(kind)
 
 
 def compute_diff(
@@ -138,6 +149,8 @@ def _hunks(a: Sequence[str], b: Sequence[str], start: int) -> Iterator[str]:
         yield from (f"-{line}" for line in a)
         yield from (f"+{line}" for line in b)
         return
+    import difflib  # for questions about changes alone: a turn without one need not load it
+
     for group in difflib.SequenceMatcher(None, a, b).get_grouped_opcodes(CONTEXT_LINES):
         (_, a0, _, b0, _), (_, _, a1, _, b1) = group[0], group[-1]
         yield _hunk_header(start + a0, a1 - a0, start + b0, b1 - b0)
