@@ -23,7 +23,7 @@ JSON = {"content-type": "application/json"}
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-LINES_MAX = {"support_bot.py": 40, "custom_graph.py": 60, "sans_io.py": 50}
+LINES_MAX = {"sqlite_store.py": 115, "support_bot.py": 40, "custom_graph.py": 60, "sans_io.py": 50}
 """Lines of code: what is no blank, no comment and not the text at the top."""
 
 
@@ -40,7 +40,7 @@ def run(name: str, *arguments: str | Path) -> str:
 
 def test_every_example_is_run_by_a_test_of_this_file() -> None:
     tested = Path(__file__).read_text(encoding="utf-8")
-    assert len(EXAMPLES) == 6
+    assert len(EXAMPLES) == 7
     assert [path.name for path in EXAMPLES if f'"{path.name}"' not in tested] == []
 
 
@@ -99,6 +99,14 @@ def test_questions_are_researched_in_threads_of_their_own(tmp_path: Path) -> Non
     told = run("research.py", tmp_path)
     assert told.count("asks: ") == 2
     assert told.endswith("two centuries before the spinning wheel. (3 threads)\n")
+
+
+def test_a_store_of_ones_own_has_a_conversation_over_processes(tmp_path: Path) -> None:
+    database = tmp_path / "threads.db"
+    told = [run("sqlite_store.py", database, "ann", text) for text in ("Hi", "And now?")]
+    assert told[0] == "Hello! What can I do? (2 messages)\nHi ann\n"
+    assert told[1] == "Hello! What can I do? (4 messages)\nHi ann\n"
+    assert run("sqlite_store.py", database, "bob", "Hey").endswith("(2 messages)\nHey bob\n")
 
 
 def test_a_web_endpoint_streams_what_the_model_says(

@@ -24,7 +24,8 @@ BANNED_WORDS: Final = re.compile(r"\b(?:FIX" + r"ME|TO" + r"DO|XX" + r"X|HA" + r
 TIME_AND_CHANCE: Final = {"time", "random", "uuid", "uuid_utils", "secrets", "datetime"}
 MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
-    "store/local_store.py": {"datetime", "uuid_utils"},  # the clock of records, the ids of threads
+    "store/id_beginnings.py": {"uuid_utils"},
+    "store/local_store.py": {"datetime"},  # the clock of records, the ids of threads
     "store/index/usage_rows.py": {"datetime"},  # the day of a record, asks no clock
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
     "app/evaluation/result_file.py": {"secrets"},  # the ids of evaluations

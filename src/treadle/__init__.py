@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from treadle.errors import NoHandlerForState as NoHandlerForState
     from treadle.errors import NotConfiguredError as NotConfiguredError
     from treadle.errors import OwnershipViolation as OwnershipViolation
+    from treadle.errors import StaleWriterError as StaleWriterError
     from treadle.errors import StorageBusyError as StorageBusyError
     from treadle.errors import StoreError as StoreError
     from treadle.errors import ThreadBusyError as ThreadBusyError
@@ -84,6 +85,9 @@ if TYPE_CHECKING:
     from treadle.server_questions import ServerQuestion as ServerQuestion
     from treadle.store.local_store import LocalStore as LocalStore
     from treadle.store.paths import Places as Places
+    from treadle.store.port import HeldJournal as HeldJournal
+    from treadle.store.port import Store as Store
+    from treadle.store.threads import Threads as Threads
     from treadle.tool_failure import ToolFailure as ToolFailure
     from treadle.tools.builtin import builtin_tools as builtin_tools
     from treadle.tools.context import AgentContext as AgentContext
@@ -118,6 +122,7 @@ _HOME = {
     "Event": "core.task.table",
     "GitWorkspace": "workspace.commit",
     "HandlerFailed": "errors",
+    "HeldJournal": "store.port",
     "InvalidTransition": "errors",
     "LlmError": "core.llm",
     "LlmErrorKind": "core.llm",
@@ -150,13 +155,16 @@ _HOME = {
     "ServerQuestion": "server_questions",
     "Session": "runtime.session",
     "ShownFile": "tools.tool_return",
+    "StaleWriterError": "errors",
     "State": "core.task.table",
     "StorageBusyError": "errors",
+    "Store": "store.port",
     "StoreError": "errors",
     "TaskConfig": "core.task.events",
     "TaskMachine": "core.task.machine",
     "TestModel": "models.scripted.test_model",
     "ThreadBusyError": "errors",
+    "Threads": "store.threads",
     "TokenBudget": "core.budget",
     "ToolBased": "core.approval",
     "ToolCall": "core.messages",

@@ -12,10 +12,9 @@ from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.handoffs import check_extra
 from treadle.agent.partial_values import follow_answer
 from treadle.agent.result import Result, has_answer, make_result, raise_failure
+from treadle.agent.thread_history import fork_at_rest, rewind_to_turn
 from treadle.agent.thread_prompts import ThreadPrompts
 from treadle.agent.type_variables import OutputT
-from treadle.app.files.rewind import RewindRequest, rewind_thread
-from treadle.app.threads.forks import fork_thread
 from treadle.core.approval import Decision, Question
 from treadle.core.llm import Usage
 from treadle.core.messages import Message
@@ -24,7 +23,7 @@ from treadle.errors import UsageError
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.session import Session
-from treadle.store.local_store import LocalStore
+from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Renamed, Tagged
 
 FORM_RETRIES_MAX = 3
@@ -47,7 +46,7 @@ class AgentThread(Generic[OutputT]):
     def __init__(
         self,
         key: str,
-        store: LocalStore,
+        store: AnyThreads,
         opener: SessionOpener,
         session: Session,
         form: AnswerForm[Any] | None,
@@ -240,10 +239,10 @@ class AgentThread(Generic[OutputT]):
             StoreError: it is damaged, or the disk refused.
         """
         self._check_open()
-        made = fork_thread(self._store, self.id, notify=lambda _: None)
-        session, family = self._opener.open(made.thread), self._opener.family
-        if family.get_present(made.thread) != self.agent:  # a fork has none of a thread's values
-            family.hand_over(made.thread, self.agent)
+        thread_id = fork_at_rest(self._store, self.id)
+        session, family = self._opener.open(thread_id), self._opener.family
+        if family.get_present(thread_id) != self.agent:  # a fork has none of a thread's values
+            family.hand_over(thread_id, self.agent)
         return AgentThread("", self._store, self._opener, session, self._form)
 
     async def rewind(self, turn: int) -> None:
@@ -257,7 +256,7 @@ class AgentThread(Generic[OutputT]):
         thread_id = self.id
         try:  # whoever is cancelled in the middle has a thread that works all the same
             await self._session.close()
-            await rewind_thread(self._store, thread_id, RewindRequest(turn=turn))
+            rewind_to_turn(self._store, thread_id, turn)
         finally:
             self._session = self._opener.open(thread_id)
             self._last = None

@@ -24,7 +24,8 @@ from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
 from treadle.runtime.ports import Provider, TextRedactor
 from treadle.server_questions import AskPersonForServer
-from treadle.store.local_store import LocalStore
+from treadle.store.port import Store
+from treadle.store.threads import AnyThreads, find_threads
 from treadle.tools.context import AgentContext
 from treadle.tools.function_tool import AnyTool, Tool, is_tool_name, tool
 from treadle.tools.registry import Registry
@@ -38,7 +39,8 @@ _POLICIES: Final[dict[str, Policy]] = {"auto": NeverAsk(), "ask": AskAbove(RiskL
 class AgentOptions(TypedDict, total=False):
     """What an agent can do without.
 
-    `store`: where its threads are; those of this user if not said. `approval`: which calls need a
+    `store`: where its threads are, a folder (`LocalStore`) or a `Store` of your own; those of this
+    user if not said. `approval`: which calls need a
     person's yes: `"auto"` none, `"ask"` those of tools that may change something, or a policy.
     `on_approval`: who is asked; without it such a call waits, on disk, and raises `ApprovalNeeded`.
     `on_server_question`: is asked what MCP servers ask back in calls (a form, a visit, a model's
@@ -52,7 +54,7 @@ class AgentOptions(TypedDict, total=False):
     in words; `Result.output_mode` says which it was.
     """
 
-    store: LocalStore
+    store: Store
     approval: Literal["auto", "ask"] | Policy
     on_approval: ApprovalCallback
     on_server_question: AskPersonForServer
@@ -125,6 +127,8 @@ class AgentDefinition:
     def _check(self) -> None:
         """Raise for what no task and no thread could be begun with."""
         self.make_tools(AgentContext())
+        if "store" in self.options:
+            find_threads(self.options["store"])
         for one in self.tools:
             wanted = one.signature.deps
             if isinstance(wanted, type) and not _is_subclass(self._deps or type(None), wanted):
@@ -253,10 +257,10 @@ class AgentDefinition:
             self._opened = open_model(self._model)
         return self._opened
 
-    def open_store(self) -> LocalStore:
+    def open_store(self) -> AnyThreads:
         """Where its threads are."""
         if "store" in self.options:
-            return self.options["store"]
+            return find_threads(self.options["store"])
         from treadle.runtime.defaults import open_user_store
 
         return open_user_store()

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from treadle.app.telemetry.turn_exporter import TurnExporter
     from treadle.runtime.engine import AgentEngine
     from treadle.runtime.session import Session
-    from treadle.store.local_store import LocalStore
+    from treadle.store.threads import AnyThreads
     from treadle.telemetry.spans import FinishedSpan
 
 
-def follow_turns(opened: AgentEngine | Session, store: LocalStore) -> None:
+def follow_turns(opened: AgentEngine | Session, store: AnyThreads) -> None:
     """Tell of each turn when it ends. That it cannot be is logged, and fails nothing."""
     turns = _FollowedTurns(store, opened.thread_id)
     opened.driver.journal.add_end_listener(turns.report_end)
@@ -29,7 +29,7 @@ def follow_turns(opened: AgentEngine | Session, store: LocalStore) -> None:
 class _FollowedTurns:
     """The turns of one thread. Who has neither a tracer nor a collector imports nothing for it."""
 
-    def __init__(self, store: LocalStore, thread_id: str) -> None:
+    def __init__(self, store: AnyThreads, thread_id: str) -> None:
         self._store = store
         self._thread_id = thread_id
         self._since = store.now()

@@ -18,8 +18,9 @@ from treadle.errors import BuildError
 from treadle.outputs import Output
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
-from treadle.runtime.ports import Provider, Store, TextRedactor, Workspace
+from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Workspace
 from treadle.server_questions import AskPersonForServer
+from treadle.store.port import Store
 
 COUNT_LIMIT: Final = 2**63
 """JSON has no larger integers that every reader agrees on, and no infinity."""
@@ -39,7 +40,7 @@ class AgentKeywords(TypedDict, total=False):
     models: Mapping[str, str]
     llm: Provider
     tools: Iterable[Any]
-    store: Store
+    store: Store | ThreadStore
     config: TaskConfig
     max_steps: int
     max_retries: int

@@ -30,9 +30,11 @@ from treadle.runtime.approval_callback import ApprovalCallback, wrap_approval_ca
 from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.handlers import Handler, get_handler_function
 from treadle.runtime.options import DriverOptions, recall_tools
-from treadle.runtime.ports import Provider, Store, TextRedactor, Tools, Workspace, Writer
+from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent, make_listener
 from treadle.server_questions import AskPersonForServer
+from treadle.store.port import Store
+from treadle.store.threads import find_threads
 from treadle.thread.facts import Configured
 from treadle.thread.fold import TASK
 
@@ -61,7 +63,7 @@ class AgentBuilder:
         self._llm: Provider | None = None
         self._tools: tuple[Any, ...] = ()
         self._registry: Tools | None = None
-        self._store: Store | None = None
+        self._store: ThreadStore | None = None
         self._workspace: Workspace | None = None
         self._redactor: TextRedactor | None = None
         self._decider: ApprovalCallback | None = None
@@ -276,11 +278,9 @@ class AgentBuilder:
         self._redactor = redactor
         return self
 
-    def store(self, store: Store) -> Self:
+    def store(self, store: Store | ThreadStore) -> Self:
         """Where the thread is kept; this user's threads (`Places.find()`) if not said."""
-        if not hasattr(store, "create"):
-            raise BuildError(f"{store!r} is no store", hint="store(LocalStore(Places(...)))")
-        self._store = store
+        self._store = find_threads(store)
         return self
 
     # ---- a graph of one's own ------------------------------------------------------------------
@@ -430,7 +430,7 @@ class AgentBuilder:
     def _approval(self) -> Policy:
         return self._settings.approval if self._policy is None else self._policy
 
-    def _open_store(self) -> Store:
+    def _open_store(self) -> ThreadStore:
         from treadle.runtime.defaults import open_user_store
 
         return open_user_store() if self._store is None else self._store

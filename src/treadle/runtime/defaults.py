@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from treadle.errors import UsageError
-from treadle.runtime.ports import Store, Writer
+from treadle.runtime.ports import ThreadStore, Writer
 from treadle.secrets.redaction import Redactor, collect_secrets
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
@@ -23,12 +23,12 @@ def open_user_store(program: str = "") -> LocalStore:
     return LocalStore(Places.find(), program=program)
 
 
-def open_own_thread(store: Store, thread_id: str) -> Writer:
+def open_own_thread(store: ThreadStore, thread_id: str) -> Writer:
     """Open a thread to go on with it, if nobody else began it.
 
     Raises:
         UsageError: it was taken in from elsewhere: what was allowed there nobody here has allowed.
-        StoreError: as `Store.open`.
+        StoreError: as `LocalStore.open`.
     """
     if isinstance(store, LocalStore) and store.adopted.is_foreign(thread_id):
         raise UsageError(

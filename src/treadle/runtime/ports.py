@@ -318,8 +318,8 @@ class Writer(Protocol):
         ...
 
 
-class Store(Protocol):
-    """Where threads are kept; `LocalStore` is one."""
+class ThreadStore(Protocol):
+    """The threads of a store: `LocalStore` those of a folder, `Threads` those of any `Store`."""
 
     def now(self) -> str:
         """The clock, in the form of records."""

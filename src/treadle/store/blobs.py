@@ -91,12 +91,7 @@ class Blobs:
         """
         if not is_blob_name(ref.sha256):
             raise MissingBlobError(f"{ref.sha256!r} names no output")
-        path = self.path(ref.sha256)
-        data = self._read_file(path)
-        if data is None:
-            data = self._read_file(path + REMOVAL_SUFFIX)
-        if data is None:
-            data = self._read_file(path)  # it was put back between the two looks
+        path, data = self.path(ref.sha256), self.load(ref.sha256)
         if data is None:
             raise MissingBlobError(
                 f"the whole output is gone: there is no {path}",
@@ -108,6 +103,13 @@ class Blobs:
                 hint="the thread has its beginning and its end",
             )
         return data
+
+    def load(self, name: str) -> bytes | None:
+        """The bytes of a name as they are there; `None` if there are none. Raises `DiskError`."""
+        path = self.path(name)
+        # The last look is for what was put back between the two others.
+        looks = map(self._read_file, (path, path + REMOVAL_SUFFIX, path))
+        return next((data for data in looks if data is not None), None)
 
     def is_missing(self, ref: BlobRef) -> bool:
         """Whether there is no file of this name, not even a damaged one.

@@ -1,4 +1,4 @@
-"""Threads by the beginning of their ids, or the end: as people write them."""
+"""Ids of threads: new ones, and by their beginning or their end, as people write them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from treadle.thread.ids import PREFIX, is_name_of
 
 ID_LENGTH_MIN: Final = 4
 """So many characters of an id, without `T-`, must be given at least."""
+
+
+def make_thread_id() -> str:
+    """An id for a new thread; it begins with the time."""
+    import uuid_utils
+
+    return PREFIX + str(uuid_utils.uuid7())
 
 
 def resolve_id(folders: StoreFolders, text: str, *, in_trash: bool = False) -> str:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from hashlib import sha256
-from typing import Final
+from typing import Final, Protocol
 
 from treadle.errors import DiskError, StaleWriterError
 from treadle.store.disk import Disk
@@ -91,12 +91,21 @@ class Journal:
             DiskError: no journal was acknowledged. If it could not be written (a full disk), none
                 is there; after a sync that failed nobody knows, and it stays.
         """
+        return cls._create(disk, path, lambda journal: journal.write(at, events))
+
+    @classmethod
+    def create_from(cls, disk: Disk, path: str, data: bytes) -> Journal:
+        """A new journal with these bytes. Raises as `create`."""
+        return cls._create(disk, path, lambda journal: journal.append(data, Head(size=len(data))))
+
+    @classmethod
+    def _create(cls, disk: Disk, path: str, fill: Callable[[Journal], None]) -> Journal:
         with convert_os_errors("create", path):
             handle = disk.create(path)
         journal = cls(disk, path, handle, Head())
         try:
             try:
-                journal.write(at, events)
+                fill(journal)
             except DiskError:
                 with suppress(OSError):
                     disk.unlink(path)
@@ -124,7 +133,11 @@ class Journal:
             DiskError: this writer is finished; what was acknowledged before is intact.
         """
         self._check_usable()
-        data, head = encode_batch(self.head, at, events)
+        self.append(*encode_batch(self.head, at, events))
+
+    def append(self, data: bytes, head: Head) -> None:
+        """Append a batch that ends at `head`. Raises as `write`."""
+        self._check_usable()
         self.is_synced = False
         try:
             with convert_os_errors("write", self._path, len(data)):
@@ -193,21 +206,29 @@ def sync_journal(disk: Disk, path: str) -> None:
         disk.sync_folder(os.path.dirname(path))
 
 
+class JournalBytes(Protocol):
+    """Where journals are read; a `Disk` is one."""
+
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        """The bytes of a journal from `offset` on; `FileNotFoundError` if there is none."""
+        ...
+
+
 class JournalReader:
-    """The records of a journal, one after the other, as they are read from disk.
+    """The records of a journal, one after the other, as they are read.
 
     Args:
-        disk: where the file is.
-        path: the file.
+        disk: where the journal is.
+        path: what it is called there.
         after: the last record known good; by default the beginning.
     """
 
     __slots__ = ("_after", "_disk", "found", "is_missing", "path")
 
-    def __init__(self, disk: Disk, path: str, after: Head = Head()) -> None:  # noqa: B008  frozen
+    def __init__(self, disk: JournalBytes, path: str, after: Head = Head()) -> None:  # noqa: B008
         self._disk = disk
         self.path = path
-        """The file."""
+        """What it is called."""
         self._after = after
         self.found = JournalScan([], after)
         """What was found, without the records; to be believed after the last one only."""
@@ -239,7 +260,7 @@ class JournalReader:
         return None if self.is_missing else self.found
 
 
-def read_journal(disk: Disk, path: str, after: Head) -> JournalScan | None:
+def read_journal(disk: JournalBytes, path: str, after: Head) -> JournalScan | None:
     """What stands after `after`, all of it at once; `None` if there is no such file."""
     reading = JournalReader(disk, path, after)
     records = list(reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, Unpack
 
@@ -21,23 +21,31 @@ from treadle.store.adoption_marks import AdoptionMarks
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
+from treadle.store.folder_journals import HeldFile, begin_journal, hold_journal, remove_journal
+from treadle.store.folder_source import FolderSource
 from treadle.store.folders import JOURNAL_SUFFIX, LOCK_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
 from treadle.store.fork_bases import check_bases, is_base_unchanged
-from treadle.store.id_beginnings import resolve_id
+from treadle.store.id_beginnings import make_thread_id, resolve_id
 from treadle.store.journal import Journal, convert_os_errors, cut_torn_tail, sync_journal
 from treadle.store.paths import Places, find_places
 from treadle.store.summaries import ListFilters, list_summaries, summarize
+from treadle.store.thread_follower import ThreadFollower
 from treadle.store.thread_keys import ThreadKeys
 from treadle.store.thread_lock import Holder, acquire_lock, find_holder, make_own_holder
 from treadle.store.thread_outputs import ThreadOutputs
-from treadle.store.thread_reader import LoadedThread, ThreadReader, decode_header
+from treadle.store.thread_reader import (
+    LoadedThread,
+    ThreadReader,
+    decode_header,
+    find_stop_reason,
+)
 from treadle.store.thread_writer import ThreadWriter
-from treadle.thread.codec import Entry, Event, decode_entry, encode_entry
+from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import ThreadSummary
-from treadle.thread.facts import FORMAT_VERSION, Base, Recovered, ThreadCreated
+from treadle.thread.facts import FORMAT_VERSION, Base, ThreadCreated
 from treadle.thread.fold import CHAT, ThreadFold
-from treadle.thread.history import Rest, list_rests
-from treadle.thread.ids import PREFIX, is_thread_id
+from treadle.thread.history import Rest
+from treadle.thread.ids import is_thread_id
 from treadle.thread.record import JournalCondition, JournalScan, scan_journal
 from treadle.thread.snapshot import Snapshot
 
@@ -75,12 +83,12 @@ class LocalStore:
         self.places = places = find_places(places)
         self._disk = disk or PosixDisk()
         self._now = now
-        self._new_id = new_id or _new_thread_id
+        self._new_id = new_id or make_thread_id
         self._program = program
         self.folders = StoreFolders(self._disk, places)
         self.adopted = AdoptionMarks(self.folders)
         self.keys = ThreadKeys(self.folders)
-        self._reader = ThreadReader(self.folders)
+        self._reader = ThreadReader(FolderSource(self.folders))
         self._blobs = Blobs(self.folders)
 
     @classmethod
@@ -165,7 +173,7 @@ class LocalStore:
             found = self.keys.publish(key, writer.thread_id)
         finally:
             if found != writer.thread_id:  # somebody else began it at this moment
-                self._remove_journal(writer.thread_id)
+                remove_journal(self.folders, writer.thread_id)
                 writer.close(wants_snapshot=False)
         return writer if found == writer.thread_id else self.open(found)
 
@@ -198,9 +206,8 @@ class LocalStore:
             DiskError: nothing was acknowledged.
         """
         for _ in range(FORK_TRIES):
-            writer = self._try_fork(thread_id, version, creator, first, redact)
-            if writer is not None:
-                return writer
+            if (made := self._try_fork(thread_id, version, creator, first, redact)) is not None:
+                return made
         raise StorageBusyError(
             f"thread {thread_id} was rewritten again and again while it was being forked",
             hint="no fork was made; try again",
@@ -255,17 +262,10 @@ class LocalStore:
         finally:
             if not is_good:
                 try:
-                    self._remove_journal(header.thread)
+                    remove_journal(self.folders, header.thread)
                 finally:
                     writer.close(wants_snapshot=False)
         return writer if is_good else None
-
-    def _remove_journal(self, thread_id: str) -> None:
-        """Remove a journal that was just made and that nobody has been told of."""
-        path = self.folders.path(thread_id, JOURNAL_SUFFIX)
-        with convert_os_errors("remove", path):
-            self._disk.unlink(path)
-            self._disk.sync_folder(self.folders.threads)
 
     def _create_thread(
         self, fold: ThreadFold, first: Sequence[Entry], redact: Callable[[str], str] | None
@@ -275,10 +275,9 @@ class LocalStore:
         with convert_os_errors("make", self.folders.threads):
             self._disk.make_folder(self.folders.threads)
         at = self._now()
-        lock = self.lock(thread_id, at)
+        lock, path = self.lock(thread_id, at), self.folders.path(thread_id, JOURNAL_SUFFIX)
         entries = [encode_entry(fold.header), *(encode_entry(entry, redact) for entry in first)]
         try:
-            path = self.folders.path(thread_id, JOURNAL_SUFFIX)
             journal = Journal.create(self._disk, path, at, [data for _, data in entries])
         except BaseException:
             self._disk.close(lock)
@@ -324,18 +323,15 @@ class LocalStore:
             self.adopted.mark(thread_id, is_mine=is_mine)
             replace_file(self._disk, self.folders.path(thread_id, JOURNAL_SUFFIX), data)
             try:
-                self._check_adopted_base(header)
+                if header.base is not None and not is_base_unchanged(self.folders, header.base):
+                    # It was scrubbed or removed while this was taken in.
+                    check_bases(self.folders, header)
             except BaseException:
-                self._remove_journal(thread_id)
+                remove_journal(self.folders, thread_id)
                 raise
         finally:
             self._disk.close(lock)
         return fold
-
-    def _check_adopted_base(self, header: ThreadCreated) -> None:
-        """What it goes on from may have been scrubbed or removed while it was taken in."""
-        if header.base is not None and not is_base_unchanged(self.folders, header.base):
-            check_bases(self.folders, header)
 
     def open(self, thread_id: str) -> ThreadWriter:
         """An existing thread, for its one writer. A torn end is quarantined and cut.
@@ -377,7 +373,7 @@ class LocalStore:
                 kept = cut_torn_tail(self._disk, path, found, self.folders.quarantine)
                 note = f"an unfinished write was cut off and kept in {kept}"
             remove_drafts(self._disk, drafts_folder(path), thread_id)
-            stopped = "" if loaded.fold.is_idle else self._find_stop_reason(thread_id)
+            stopped = "" if loaded.fold.is_idle else find_stop_reason(self.scan(thread_id))
             journal = Journal.open(self._disk, path, loaded.head)
         except BaseException:
             self._disk.close(lock)
@@ -387,16 +383,6 @@ class LocalStore:
         writer.snapshot_head = loaded.snapshot_head
         writer.snapshot_size = loaded.snapshot_size
         return writer
-
-    def _find_stop_reason(self, thread_id: str) -> str:
-        """Why a program left the work that is unfinished now; empty if its process died."""
-        for record in reversed(self.scan(thread_id).records):
-            entry = decode_entry(record.event)
-            if isinstance(entry, Recovered):
-                return entry.stopped
-            if isinstance(entry, Event):
-                break
-        return ""
 
     def _make_writer(
         self, fold: ThreadFold, journal: Journal, lock: int, *, in_trash: bool = False
@@ -416,13 +402,41 @@ class LocalStore:
         """Who has a thread open for writing: empty if that is not known, `None` if nobody has.
 
         Takes nothing, so that it is in no writer's way; the answer may be old when it is read.
-
-        Raises:
-            DiskError: the disk refused.
+        Raises `DiskError`.
         """
         return find_holder(self._disk, self.folders.path(thread_id, LOCK_SUFFIX))
 
+    # ---- as any store ------------------------------------------------------------------------
+
+    def begin(self, thread_id: str, data: bytes, key: str = "") -> HeldFile | None:
+        """See `Store`."""
+        return begin_journal(self.folders, self.keys, self.lock, thread_id, data, key)
+
+    def hold(self, thread_id: str) -> HeldFile:
+        """See `Store`."""
+        return hold_journal(self.folders, self.lock, thread_id)
+
+    def read(self, thread_id: str, start: int = 0) -> Iterator[bytes]:
+        """See `Store`."""
+        return self._disk.pieces(self.folders.find(thread_id)[0], start)
+
+    def find_key(self, key: str) -> str | None:
+        """See `Store`."""
+        return self.keys.find(key)
+
+    def keep_blob(self, name: str, data: bytes) -> None:
+        """See `Store`."""
+        self._blobs.keep(data)
+
+    def load_blob(self, name: str) -> bytes | None:
+        """See `Store`."""
+        return self._blobs.load(name)
+
     # ---- reading -----------------------------------------------------------------------------
+
+    def follow(self, thread_id: str) -> ThreadFollower:
+        """What reads a thread's records as they come. Raises as `ThreadFollower`."""
+        return ThreadFollower(self.folders, thread_id)
 
     def load(self, thread_id: str, version: int | None = None) -> LoadedThread:
         """The thread as it stands, or as it stood at `version`. Raises as `ThreadReader.load`."""
@@ -434,7 +448,9 @@ class LocalStore:
 
     def read_snapshot(self, thread_id: str) -> tuple[bool, Snapshot | None]:
         """Whether there is a snapshot file, and the snapshot if it is intact."""
-        return self._reader.read_snapshot(thread_id)
+        folder = os.path.dirname(self.folders.find(thread_id)[0])
+        is_there = thread_id + SNAPSHOT_SUFFIX in self._disk.list(folder)
+        return is_there, self._reader.read_snapshot(thread_id) if is_there else None
 
     def load_initial_fold(self, thread_id: str) -> ThreadFold:
         """The fold before any of the thread's own records: empty, or the base's for a fork.
@@ -448,12 +464,10 @@ class LocalStore:
 
         Raises: as `load`.
         """
-        fold, records = self._reader.read_from_start(thread_id)
-        entries = ((one.seq, one.at, decode_entry(one.event)) for one in records)
-        return list(list_rests(fold, entries))
+        return self._reader.list_rests(thread_id)
 
     def read_blob(self, ref: BlobRef) -> bytes:
-        """The whole of an output that was too large for its message. Raises as `Blobs.read`."""
+        """The whole of an output too large for its message. Raises as `Blobs.read`."""
         return self._blobs.read(ref)
 
     def ids(self) -> list[str]:
@@ -483,9 +497,3 @@ def _make_trashed_error(thread_id: str) -> ReadOnlyThreadError:
     return ReadOnlyThreadError(
         f"thread {thread_id} is in the trash", hint=f"treadle restore {thread_id}"
     )
-
-
-def _new_thread_id() -> str:
-    import uuid_utils
-
-    return PREFIX + str(uuid_utils.uuid7())

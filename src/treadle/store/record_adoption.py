@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from treadle.errors import DamagedJournalError, ReadOnlyThreadError, UsageError
 from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
+from treadle.store.folder_source import FolderSource
 from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX
 from treadle.store.journal import convert_os_errors, cut_torn_tail, sync_journal
 from treadle.store.local_store import LocalStore
@@ -187,7 +188,7 @@ def fold_journal(store: LocalStore, thread_id: str, data: bytes) -> ThreadFold:
     try:
         if decode_header(found.records[0]).thread != thread_id:
             raise UsageError("this is the journal of another thread")
-        fold, problem = ThreadReader(store.folders).fold_records(found.records)
+        fold, problem = ThreadReader(FolderSource(store.folders)).fold_records(found.records)
     except UnknownEntryError as error:
         raise _make_version_error(error) from error
     if problem:

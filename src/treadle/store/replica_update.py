@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treadle.errors import UsageError
 from treadle.store.file_replacement import replace_file
+from treadle.store.folder_source import FolderSource
 from treadle.store.folders import JOURNAL_SUFFIX
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import ThreadReader, decode_header
@@ -34,7 +35,7 @@ def update_replica(store: LocalStore, data: bytes) -> int:
     records = found.records
     if not records or found.condition is not JournalCondition.CLEAN:
         raise UsageError(f"this is no intact journal: {found.reason or 'it holds no record'}")
-    ThreadReader(store.folders).fold_records(records)
+    ThreadReader(FolderSource(store.folders)).fold_records(records)
     writer = store.open(decode_header(records[0]).thread)
     try:
         head = writer.head

@@ -21,6 +21,15 @@ KEY_LENGTH_MAX: Final = 500
 """Characters of a name."""
 
 
+def check_key(key: str) -> None:
+    """Raise `UsageError` for what cannot be a name."""
+    data = key.encode("utf-8", "surrogatepass")
+    if not 0 < len(key) <= KEY_LENGTH_MAX or data.decode("utf-8", "replace") != key:
+        raise UsageError(
+            f"the key of a thread is a text of 1 to {KEY_LENGTH_MAX} characters, not {key!r}"
+        )
+
+
 class ThreadKeys:
     """The names under one data folder.
 
@@ -97,10 +106,6 @@ class ThreadKeys:
 
     def _list_paths(self, key: str) -> Iterator[str]:
         """The files of a name, without end: the first whose thread is there counts."""
-        data = key.encode("utf-8", "surrogatepass")
-        if not 0 < len(key) <= KEY_LENGTH_MAX or data.decode("utf-8", "replace") != key:
-            raise UsageError(
-                f"the key of a thread is a text of 1 to {KEY_LENGTH_MAX} characters, not {key!r}"
-            )
-        digest = hashlib.sha256(data).hexdigest()[:32]
+        check_key(key)
+        digest = hashlib.sha256(key.encode()).hexdigest()[:32]
         return (f"{self._folder}/{digest}.{number}" for number in count())

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from treadle.core.messages import BlobRef
-from treadle.store.blobs import Blobs
 from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.branches import decode_merged_entries
 from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import Merged
 from treadle.thread.output_references import find_kept_output
 from treadle.thread.record import Record
+
+
+class KeptBytes(Protocol):
+    """Where large outputs are kept; `Blobs` has them in a folder."""
+
+    def keep(self, data: bytes) -> BlobRef:
+        """Keep bytes, durably when this returns."""
+        ...
+
+    def read(self, ref: BlobRef) -> bytes:
+        """The bytes, checked against their name."""
+        ...
 
 
 class ThreadOutputs:
@@ -20,7 +33,7 @@ class ThreadOutputs:
         blobs: where it is kept.
     """
 
-    def __init__(self, reader: ThreadReader, blobs: Blobs) -> None:
+    def __init__(self, reader: ThreadReader, blobs: KeptBytes) -> None:
         self._reader = reader
         self._blobs = blobs
 

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, islice
-from typing import Final
+from typing import Protocol
 
 from msgspec import Struct
 
 from treadle.errors import DamagedJournalError, TreadleError, UnknownThreadError
-from treadle.store.branch_archive import find_base_journal, find_merged_branch
-from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
-from treadle.store.journal import JournalReader, journal_has_head, read_journal
-from treadle.thread.codec import UnknownEntryError, decode_entry
-from treadle.thread.facts import Base, ThreadCreated
+from treadle.store.journal import JournalReader, read_journal
+from treadle.thread.codec import Event, UnknownEntryError, decode_entry
+from treadle.thread.facts import Base, Recovered, ThreadCreated
 from treadle.thread.fold import ThreadFold
+from treadle.thread.history import Rest, list_rests
 from treadle.thread.record import Head, JournalCondition, JournalScan, Record
 from treadle.thread.snapshot import Snapshot, decode_snapshot, restore_fold
 
-SNAPSHOT_SIZE_MAX: Final = 1024 * 1024 * 1024
-"""A longer file is not looked at: reading a journal takes less time than that."""
+
+class JournalSource(Protocol):
+    """Where journals are found and read; what `locate` gives names one for the others."""
+
+    def locate(self, thread_id: str) -> str:
+        """Where the journal of a thread is; it may be missing. Raises `UnknownThreadError`."""
+        ...
+
+    def locate_base(self, base: Base) -> str:
+        """Where what a fork goes on from is. Raises `UnknownThreadError`."""
+        ...
+
+    def find_merged_base(self, base: Base) -> list[Record] | None:
+        """What a fork goes on from, if only a merge in the base has it."""
+        ...
+
+    def pieces(self, path: str, offset: int = 0) -> Generator[bytes, None, None]:
+        """The bytes of a journal from `offset` on; `FileNotFoundError` if it is missing."""
+        ...
+
+    def has_head(self, path: str, head: Head) -> bool:
+        """Whether a journal holds the record `head` names, where it says it ends."""
+        ...
+
+    def read_snapshot(self, path: str) -> bytes:
+        """What is kept as the snapshot beside a journal; empty if nothing is."""
+        ...
 
 
 class LoadedThread(Struct, frozen=True):
@@ -43,12 +66,11 @@ class ThreadReader:
     """Reads the threads of a store.
 
     Args:
-        folders: where they are.
+        source: where they are.
     """
 
-    def __init__(self, folders: StoreFolders) -> None:
-        self._folders = folders
-        self._disk = folders.disk
+    def __init__(self, source: JournalSource) -> None:
+        self._source = source
 
     def load(
         self, thread_id: str, version: int | None = None, *, is_whole: bool = False
@@ -67,15 +89,13 @@ class ThreadReader:
                 not what it was.
             DiskError: the disk refused.
         """
-        path, in_trash = self._folders.find(thread_id)
-        snapshot = (
-            None if version is not None else self._read_snapshot(thread_id, in_trash=in_trash)
-        )
-        if snapshot is not None:
+        path = self._source.locate(thread_id)
+        snapshot = self._read_snapshot(path) if version is None else None
+        if snapshot is not None and snapshot[0].header.thread == thread_id:
             loaded = self._load_from_snapshot(path, *snapshot, is_whole=is_whole)
             if loaded is not None:
                 return loaded
-        reading = JournalReader(self._disk, path)
+        reading = JournalReader(self._source, path)
         fold, records = self._read_from_start(thread_id, reading)
         problem = apply_records(fold, records, through=version)
         found = reading.found
@@ -92,8 +112,8 @@ class ThreadReader:
 
         Raises: as `load`.
         """
-        path, _ = self._folders.find(thread_id)
-        return self._read_from_start(thread_id, JournalReader(self._disk, path))
+        path = self._source.locate(thread_id)
+        return self._read_from_start(thread_id, JournalReader(self._source, path))
 
     def _read_from_start(
         self, thread_id: str, reading: JournalReader
@@ -131,7 +151,7 @@ class ThreadReader:
         parts: list[Iterator[Record]] = []
         while (base := headers[-1].base) is not None:
             seen = {header.thread for header in headers}
-            branch = self._find_merged_base(base) if looks_in_merges else None
+            branch = self._source.find_merged_base(base) if looks_in_merges else None
             records = (
                 self._read_base_records(base, seen, headers[0].thread)
                 if branch is None or base.thread in seen
@@ -148,16 +168,6 @@ class ThreadReader:
             fold = fold.make_fork(headers.pop())
         return fold
 
-    def _find_merged_base(self, base: Base) -> list[Record] | None:
-        """What a fork goes on from, if only a merge in the base has it."""
-        try:
-            path, _ = self._folders.find(base.thread)
-        except UnknownThreadError:
-            return None
-        if find_base_journal(self._folders, base, path) != path:
-            return None
-        return find_merged_branch(self._folders, base, path)
-
     def _read_base_records(self, base: Base, seen: set[str], fork: str) -> Iterator[Record]:
         """The base's records up to where the fork begins, read one after the other; at least one.
 
@@ -170,16 +180,15 @@ class ThreadReader:
             DamagedJournalError: they are not there, or not those that the fork knew.
         """
         try:
-            path, _ = self._folders.find(base.thread)
+            path = self._source.locate_base(base)
+            reading = JournalReader(self._source, path)
+            last: Record | None = None
+            if base.thread not in seen and base.version >= 1:
+                for last in islice(reading, min(base.version, sys.maxsize)):
+                    yield last
         except UnknownThreadError as error:
             why = f"what it was forked from is gone: {base.thread} at version {base.version}"
             raise _make_base_error(fork, base.thread, 0, why) from error
-        path = find_base_journal(self._folders, base, path)
-        reading = JournalReader(self._disk, path)
-        last: Record | None = None
-        if base.thread not in seen and base.version >= 1:
-            for last in islice(reading, min(base.version, sys.maxsize)):
-                yield last
         if last is None or last.seq < base.version:
             why = f"a fork goes on from its version {base.version}, which is not there"
             raise _make_base_error(fork, path, reading.found.head.size, why)
@@ -192,13 +201,13 @@ class ThreadReader:
     ) -> LoadedThread | None:
         """From the snapshot and the journal's tail; `None` if the snapshot cannot be used."""
         fold = restore_fold(snapshot)
-        if fold is None or os.path.basename(path) != fold.header.thread + JOURNAL_SUFFIX:
+        if fold is None:
             return None
-        if not journal_has_head(self._disk, path, snapshot.head):
+        if not self._source.has_head(path, snapshot.head):
             return self._load_from_orphaned_snapshot(path, fold, snapshot)
         if snapshot.turn_usage is None and not fold.is_idle:
             return None  # an older program's: what this turn used is in the journal alone
-        reading = JournalReader(self._disk, path, Head() if is_whole else snapshot.head)
+        reading = JournalReader(self._source, path, Head() if is_whole else snapshot.head)
         problem = apply_records(fold, reading, after=snapshot.head.seq)
         found = reading.found
         if found.head.seq < snapshot.head.seq:
@@ -218,7 +227,7 @@ class ThreadReader:
         journal proves that acknowledged records are gone: it is shown, and nothing may be written.
         One that stands beside the chain is of no use: the journal decides.
         """
-        found = JournalReader(self._disk, path).scan()
+        found = JournalReader(self._source, path).scan()
         known = found.head.seq if found is not None else 0
         if known >= snapshot.head.seq:
             return None
@@ -230,37 +239,40 @@ class ThreadReader:
         head = found.head if found is not None else Head()
         return LoadedThread(fold, head, JournalCondition.CORRUPT, problem)
 
-    def _read_snapshot(self, thread_id: str, *, in_trash: bool) -> tuple[Snapshot, int] | None:
+    def _read_snapshot(self, path: str) -> tuple[Snapshot, int] | None:
         """The snapshot and its size; `None` if it is missing or spoilt: the journal suffices."""
-        pieces = self._disk.pieces(
-            self._folders.path(thread_id, SNAPSHOT_SUFFIX, in_trash=in_trash)
-        )
-        data = b""
-        try:
-            data = next(pieces, b"")
-            if data.startswith(b"{"):
-                data = b"".join((data, *islice(pieces, SNAPSHOT_SIZE_MAX // len(data))))
-        except OSError:
-            return None
-        finally:
-            pieces.close()
-        snapshot = decode_snapshot(data)
+        data = self._source.read_snapshot(path)
+        snapshot = decode_snapshot(data) if data else None
         return None if snapshot is None else (snapshot, len(data))
+
+    def list_rests(self, thread_id: str) -> list[Rest]:
+        """The places in a thread's own records where nothing was open. Raises as `load`."""
+        fold, records = self.read_from_start(thread_id)
+        entries = ((one.seq, one.at, decode_entry(one.event)) for one in records)
+        return list(list_rests(fold, entries))
 
     def scan(self, thread_id: str) -> JournalScan:
         """All intact records of a thread's journal, from the first, and what follows them."""
-        path, _ = self._folders.find(thread_id)
-        found = read_journal(self._disk, path, Head())
+        found = read_journal(self._source, self._source.locate(thread_id), Head())
         if found is None:
             raise UnknownThreadError(f"the journal of thread {thread_id} is missing")
         return found
 
-    def read_snapshot(self, thread_id: str) -> tuple[bool, Snapshot | None]:
-        """Whether there is a snapshot file, and the snapshot if it is intact."""
-        path, in_trash = self._folders.find(thread_id)
-        present = thread_id + SNAPSHOT_SUFFIX in self._disk.list(os.path.dirname(path))
-        found = self._read_snapshot(thread_id, in_trash=in_trash) if present else None
-        return present, None if found is None else found[0]
+    def read_snapshot(self, thread_id: str) -> Snapshot | None:
+        """The snapshot of a thread, if there is an intact one."""
+        found = self._read_snapshot(self._source.locate(thread_id))
+        return None if found is None else found[0]
+
+
+def find_stop_reason(scan: JournalScan) -> str:
+    """Why a program left the work that is unfinished now; empty if its process died."""
+    for record in reversed(scan.records):
+        entry = decode_entry(record.event)
+        if isinstance(entry, Recovered):
+            return entry.stopped
+        if isinstance(entry, Event):
+            break
+    return ""
 
 
 def decode_header(first: Record) -> ThreadCreated:

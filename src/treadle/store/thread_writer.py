@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from treadle.core.actions import AgentAction
 from treadle.core.messages import BlobRef
-from treadle.errors import DiskError, StaleWriterError
+from treadle.errors import DiskError, StoreError
 from treadle.store.disk import Disk
 from treadle.store.file_replacement import replace_file
-from treadle.store.journal import Journal, convert_os_errors
+from treadle.store.folder_journals import check_lock
 from treadle.store.thread_outputs import ThreadOutputs
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
@@ -23,12 +23,49 @@ SNAPSHOT_TAIL_FRACTION: Final = 4
 the snapshot, so that the amortised cost per event stays constant."""
 
 
+class JournalWriter(Protocol):
+    """Who appends batches to a journal: `Journal` to a file."""
+
+    head: Head
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing has failed, and it is not closed."""
+        ...
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether everything that was written is durable."""
+        ...
+
+    def write(self, at: str, events: Sequence[bytes]) -> None:
+        """Write a batch; not durable before `sync`."""
+        ...
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        ...
+
+    def close(self) -> None:
+        """Give the journal back."""
+        ...
+
+
 class ThreadWriter:
     """Stages entries into the fold and the next batch; `write` and `sync` make the batch durable.
 
     Nothing that follows from a staged entry may be performed, shown as done or sent before
     `sync` has returned. After any error of `write` or `sync` the writer is finished and its fold
     is ahead of the disk: drop it and open the thread again.
+
+    Args:
+        disk: where lock and snapshot are; `None` for a thread that has neither beside it.
+        now: the clock.
+        fold: the thread as it stands.
+        journal: who appends.
+        lock: the open lock file; -1 for none.
+        snapshot_path: where the snapshot is.
+        outputs: what is kept beside the thread.
     """
 
     __slots__ = (
@@ -49,10 +86,10 @@ class ThreadWriter:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: Disk | None,
         now: Callable[[], str],
         fold: ThreadFold,
-        journal: Journal,
+        journal: JournalWriter,
         lock: int,
         snapshot_path: str,
         outputs: ThreadOutputs,
@@ -118,20 +155,12 @@ class ThreadWriter:
         self._journal.write(self._at, staged)
 
     def _check_lock(self) -> None:
-        """A lock file that somebody has removed locks nobody out: there may be a second writer."""
-        if not self.is_usable:
-            return  # as writing will say
+        if self._disk is None or not self.is_usable:
+            return  # the store judges it, or writing will say
         try:
-            with convert_os_errors("look at the lock of", self.thread_id):
-                self._disk.size(self._lock)
-        except DiskError as error:
+            check_lock(self._disk, self._lock, self.thread_id)
+        except StoreError:
             self._journal.close()
-            if isinstance(error.__cause__, FileNotFoundError):
-                raise StaleWriterError(
-                    f"the lock file of thread {self.thread_id} was removed: another process may "
-                    "have it open by now",
-                    hint="open the thread again",
-                ) from error
             raise
 
     def sync(self) -> None:
@@ -146,6 +175,8 @@ class ThreadWriter:
 
     def refresh_snapshot(self) -> None:
         """Write the snapshot if enough has happened since the last one."""
+        if self._disk is None:
+            return
         grown = self._journal.head.size - self.snapshot_head.size
         if grown > SNAPSHOT_TAIL_SIZE_MIN and grown > self.snapshot_size / SNAPSHOT_TAIL_FRACTION:
             self.write_snapshot()
@@ -187,6 +218,7 @@ class ThreadWriter:
             DiskError: the old snapshot stands; nothing is lost, the journal is the truth.
         """
         assert not self._staged
+        assert self._disk is not None
         if not self._journal.is_synced:
             self._journal.sync()
         head = self._journal.head
@@ -206,14 +238,14 @@ class ThreadWriter:
         """
         problem: DiskError | None = None
         try:
-            is_new = self.head != self.snapshot_head
+            is_new = self._disk is not None and self.head != self.snapshot_head
             if wants_snapshot and not self._staged and self._journal.is_usable and is_new:
                 self.write_snapshot()
         except DiskError as error:
             problem = error
         finally:
             self._journal.close()
-            if self._lock >= 0:
+            if self._disk is not None and self._lock >= 0:
                 self._disk.close(self._lock)
                 self._lock = -1
         return problem

@@ -22,6 +22,7 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.store.branch_archive import archive_branch
+from treadle.store.folder_source import FolderSource
 from treadle.store.record_adoption import (
     LockedThread,
     append_records,
@@ -219,7 +220,7 @@ def _make_merge_event(
         ours: what is to be merged into it.
         theirs: the records whose contents are there already.
     """
-    common = ThreadReader(context.store.folders).make_initial_fold(ground[0])
+    common = ThreadReader(FolderSource(context.store.folders)).make_initial_fold(ground[0])
     problem = apply_records(common, ground[:count])
     if problem:
         raise UsageError(problem)
@@ -413,7 +414,7 @@ def make_branch_fork(
     Returns:
         Its id and its journal; `None` if that would not be the conversation that it was.
     """
-    reader = ThreadReader(context.store.folders)
+    reader = ThreadReader(FolderSource(context.store.folders))
     records = thread.records
     try:
         entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]

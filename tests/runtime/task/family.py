@@ -16,7 +16,7 @@ from typing import Any, Final
 from runtime.desk import Model, Toolbox
 from runtime.task.scarf import make_store, make_tools, pause
 from treadle.runtime.builder import AgentBuilder
-from treadle.runtime.ports import Store
+from treadle.runtime.ports import ThreadStore
 
 TASK: Final = "Make me a carpet"
 ANSWER: Final = "The carpet is made, somebody wove it."
@@ -37,7 +37,7 @@ USED: Final = (2 * 100 + 3 * 1000, 2 * 10 + 3 * 7)
 
 
 def family(
-    folder: Path, store: Store, during: Callable[[str], Awaitable[None]] = pause
+    folder: Path, store: ThreadStore, during: Callable[[str], Awaitable[None]] = pause
 ) -> AgentBuilder:
     """The parent; what its sub-agent does is done in `folder`."""
     weaver = AgentBuilder("", llm=Model(*CHILD)).tools(make_tools(folder / "effects", during))

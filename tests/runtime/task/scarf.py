@@ -25,7 +25,7 @@ from treadle.core.tools import RiskLevel
 from treadle.outputs import Output
 from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
-from treadle.runtime.ports import Provider, Store
+from treadle.runtime.ports import Provider, ThreadStore
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
@@ -112,7 +112,7 @@ async def pause(_: str = "") -> None:
 
 def scarf(
     folder: Path,
-    store: Store,
+    store: ThreadStore,
     *,
     during: Callable[[str], Awaitable[None]] = pause,
     hook: Callable[[], Awaitable[Any]] = pause,

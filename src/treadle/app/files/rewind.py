@@ -133,12 +133,7 @@ async def rewind_thread(
         if undo is not None and not (request.force or request.dry_run):
             _refuse_gap(undo.gap)
             _refuse_conflicts(undo.plan, thread_id)
-        shows_the_same = (now, view.compaction, view.masking) == (
-            then,
-            rest.view.compaction,
-            rest.view.masking,
-        )
-        if shows_the_same and fold.is_idle and not (undo and undo.plan.changes):
+        if shows_the_same(view, rest.view) and fold.is_idle and not (undo and undo.plan.changes):
             raise UsageError(f"thread {thread_id} stands there already; nothing was changed")
         if not fold.is_idle:
             notify("what was unfinished or waited for an answer is given up")
@@ -210,6 +205,12 @@ def _find_rest_before_last_turn(found: list[Rest]) -> Rest | None:
         return None
     began = next(place for place, rest in enumerate(found) if rest.turn == found[-1].turn)
     return found[began - 1] if began else None
+
+
+def shows_the_same(view: View, other: View) -> bool:
+    """Whether a model is shown the same messages in both."""
+    is_same = (view.compaction, view.masking) == (other.compaction, other.masking)
+    return is_same and _list_visible_messages(view) == _list_visible_messages(other)
 
 
 def _list_visible_messages(view: View) -> frozenset[int]:

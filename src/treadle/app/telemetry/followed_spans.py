@@ -11,8 +11,8 @@ from treadle.app.telemetry.thread_spans import (
     read_thread_spans,
 )
 from treadle.errors import UnknownThreadError
-from treadle.store.local_store import LocalStore
 from treadle.store.thread_follower import JournalChange, ThreadFollower
+from treadle.store.threads import AnyThreads, JournalFollower
 from treadle.telemetry.metrics import MeasuredSpans
 from treadle.telemetry.span_fold import to_nanoseconds
 from treadle.telemetry.spans import FinishedSpan
@@ -33,7 +33,7 @@ class FollowedSpans:
     """
 
     def __init__(
-        self, store: LocalStore, thread_id: str, since: str, environ: Mapping[str, str]
+        self, store: AnyThreads, thread_id: str, since: str, environ: Mapping[str, str]
     ) -> None:
         self.store = store
         self.thread_id = thread_id
@@ -41,15 +41,15 @@ class FollowedSpans:
         self._since_ns = to_nanoseconds(since)
         self._told: set[str] = set()
         self._earlier: set[str] = set()
-        self._follower: ThreadFollower | None = None
+        self._follower: ThreadFollower | JournalFollower | None = None
 
-    def _begin(self) -> ThreadFollower:
+    def _begin(self) -> ThreadFollower | JournalFollower:
         content = make_content(self._environ)
         self._spans = make_span_fold(self.store, self.thread_id, content)
         self._waiting: list[FinishedSpan] = []
         self.measured = MeasuredSpans()
         """All of it, from the thread's beginning on."""
-        self._follower = ThreadFollower(self.store.folders, self.thread_id)
+        self._follower = self.store.follow(self.thread_id)
         return self._follower
 
     def read_new(self) -> list[FinishedSpan]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from treadle.app.stores import user_redactor
 from treadle.app.telemetry.otlp_settings import wants_content
 from treadle.errors import TreadleError, UnknownThreadError
-from treadle.store.local_store import LocalStore
+from treadle.store.threads import AnyThreads
 from treadle.telemetry.attributes import CONVERSATION, SUB_AGENT_THREAD
 from treadle.telemetry.content import ContentFormatter
 from treadle.telemetry.metrics import MeasuredSpans
@@ -42,7 +42,7 @@ def make_content(environ: Mapping[str, str]) -> ContentFormatter | None:
 
 
 def read_thread_spans(
-    store: LocalStore, thread_id: str, content: ContentFormatter | None = None
+    store: AnyThreads, thread_id: str, content: ContentFormatter | None = None
 ) -> ThreadSpans:
     """All spans of a thread, which need not be free.
 
@@ -64,7 +64,7 @@ def read_thread_spans(
     return ThreadSpans(thread_id, listed, problem)
 
 
-def make_span_fold(store: LocalStore, thread_id: str, content: ContentFormatter | None) -> SpanFold:
+def make_span_fold(store: AnyThreads, thread_id: str, content: ContentFormatter | None) -> SpanFold:
     """The fold of a thread before its first record, which knows what it hangs on."""
     fold = store.load_initial_fold(thread_id)
     return SpanFold(fold, find_origin(store, fold.header), content)
@@ -93,7 +93,7 @@ def list_children(spans: Iterable[FinishedSpan]) -> list[str]:
     ]
 
 
-def find_origin(store: LocalStore, header: ThreadCreated) -> SpanLink | None:
+def find_origin(store: AnyThreads, header: ThreadCreated) -> SpanLink | None:
     """The call that a thread works for, or the turn that it goes on from, as far as it is here."""
     try:
         if header.parent and header.parent_call:
@@ -111,7 +111,7 @@ def _make_link(context: SpanContext, thread_id: str, what: str) -> SpanLink:
     return SpanLink(context, {"treadle.link": what, CONVERSATION: thread_id})
 
 
-def _find_call(store: LocalStore, thread_id: str, call_id: str) -> SpanContext | None:
+def _find_call(store: AnyThreads, thread_id: str, call_id: str) -> SpanContext | None:
     spans = SpanFold(store.load_initial_fold(thread_id))
     for record in store.scan(thread_id).records:
         spans.apply(record)
@@ -127,7 +127,7 @@ def _begins_child(record: Record, call_id: str) -> bool:
     return isinstance(entry, ChildStarted) and entry.call_id == call_id
 
 
-def _find_base_turn(store: LocalStore, base: Base) -> SpanContext | None:
+def _find_base_turn(store: AnyThreads, base: Base) -> SpanContext | None:
     spans = SpanFold(store.load_initial_fold(base.thread))
     for record in store.scan(base.thread).records[: base.version]:
         spans.apply(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from treadle.app.telemetry.followed_spans import FollowedSpans
@@ -15,6 +16,7 @@ from treadle.app.telemetry.otlp_settings import OtlpSettings
 from treadle.app.telemetry.thread_spans import ThreadSpans, encode_in_bodies, list_family
 from treadle.errors import PrivateThreadError, StorageBusyError, TreadleError
 from treadle.store.local_store import LocalStore
+from treadle.store.threads import AnyThreads
 from treadle.sync.shareable_thread import hold_for_request
 from treadle.telemetry.metrics import MeasuredSpans
 from treadle.telemetry.otlp_json import encode_metrics
@@ -100,7 +102,7 @@ class TurnExporter:
 
     def _send(
         self,
-        store: LocalStore,
+        store: AnyThreads,
         thread_id: str,
         spans: Sequence[FinishedSpan],
         measured: MeasuredSpans,
@@ -114,10 +116,22 @@ class TurnExporter:
         metrics = [encode_metrics(measured, resource, thread_id)]
         for count in range(BUSY_COUNT_MAX):
             try:
-                with hold_for_request(store, thread_id):
+                with _hold_for_sending(store, thread_id):
                     send_otlp(self._settings, traces, metrics)
                 return
             except StorageBusyError:
                 if count == BUSY_COUNT_MAX - 1:
                     raise
                 threading.Event().wait(BUSY_S)
+
+
+def _hold_for_sending(store: AnyThreads, thread_id: str) -> AbstractContextManager[None]:
+    """While what is told of a thread is sent, nobody makes it private.
+
+    In a store of a program's own nobody does later: a thread is private from its beginning or not.
+    """
+    if isinstance(store, LocalStore):
+        return hold_for_request(store, thread_id)
+    if store.load(thread_id).fold.is_private:
+        raise PrivateThreadError(f"thread {thread_id} is private")
+    return nullcontext()
