@@ -153,6 +153,9 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
     kept = context.storage_state()
     home = link.partition("/open/")[0]
     paths = ("/", "/?words=loom", "/?state=waiting", f"/threads/{thread}", "/nothing")
+    export = web.folder / "export.html"
+    web.run("export", thread, "--format", "html", "-o", str(export))
+    places = [*(home + path for path in paths), export.as_uri()]
     faults = []
     for ground in ("light", "dark"):
         for name, (width, height) in SIZES.items():
@@ -163,8 +166,8 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
                 bypass_csp=True,  # the judge is a script of its own
             )
             page = seen.new_page()
-            for path in paths:
-                page.goto(home + path)
+            for path in places:
+                page.goto(path)
                 for summary in page.query_selector_all("summary"):
                     summary.click()
                 if page.evaluate("document.documentElement.scrollWidth") > width:
@@ -178,6 +181,25 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
             seen.close()
     assert faults == []
     assert [one for one in wrong if "404" not in one] == []
+
+
+def test_an_export_has_its_style_and_asks_nobody(browser: Browser, web: Web) -> None:
+    thread = web.say("weave cloth", script=SCRIPT.replace("woven", "<img src=x onerror=alert(1)>"))
+    export = web.folder / "export.html"
+    web.run("export", thread, "--format", "html", "-o", str(export))
+    page = browser.new_page()
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda one: asked.append(one.url))
+    page.on("console", lambda one: said.append(one.text))
+    page.goto(export.as_uri())
+    assert (asked, said) == ([export.as_uri()], [])
+    width = page.evaluate("getComputedStyle(document.querySelector('main')).maxWidth")
+    assert width != "none", "its own style counts"
+    code = page.locator("pre .s", has_text="loom")
+    assert code.evaluate(
+        "one => getComputedStyle(one).color !== getComputedStyle(one.parentElement).color"
+    )
 
 
 def test_without_a_script_all_can_be_read_and_with_the_keyboard_alone(

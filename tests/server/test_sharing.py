@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from threading import Barrier
 from threading import Thread as Worker
@@ -12,8 +13,9 @@ import pytest
 from sqlalchemy import Connection, delete, select, update
 
 from core.samples import CONFIG, answer, call, said
-from server.people import People, at
+from server.people import People, at, populate
 from server.planting import THREAD, plant, plant_records
+from server.running import Running
 from thread.journals import HEADER, OTHER_ID, PLAIN, fold_of, records_of, write
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
@@ -158,7 +160,7 @@ def test_what_only_models_read_is_not_shown(people: People) -> None:
     assert len(seen.content["messages"]) == 5
     for shown in (page, str(seen)):
         assert "canary" not in shown
-    for text in ("&lt;b&gt;hi", "look", "the &amp; result", "an answer to nothing", "turn-2"):
+    for text in ("&lt;b&gt;hi", "look", "the &amp; result", "an answer to nothing", "Turn 2"):
         assert text in page
     assert "<b>hi" not in page
 
@@ -384,3 +386,49 @@ def test_who_may_not_share_makes_no_link_and_ends_none(planted: People) -> None:
     with planted.writing("chief") as context:
         share_links.revoke_links(context, THREAD)
     assert _open(planted, token) is ErrorCode.GONE
+
+
+def test_a_browser_gets_pages_and_a_program_json(database_url: str) -> None:
+    with Running(database_url) as server:
+        people = populate(server.database)
+        with people.database.write() as db:
+            plant_records(db, people["owner"])
+        token = _create(people)
+        shown = server.ask("GET", f"/share/{token}", accept="text/html")
+        text = shown.body.decode()
+        assert shown.status == 200
+        assert "Shared by owner" in text
+        assert f'<time class="at" datetime="{at()[:10]}' in text
+        assert 'href="/"' not in text, "a stranger has nothing else to see"
+        assert {*re.findall(r'(?:src|href)="(/[^"]*)"', text)} == {
+            "/static/pages.css",
+            "/static/icon.svg",
+            "/static/times.js",
+        }
+        policy = shown.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert shown.headers["x-robots-tag"] == "noindex, nofollow"
+        for path in ("/static/pages.css", "/static/icon.svg", "/static/times.js"):
+            assert server.ask("GET", path).status == 200, path
+        assert server.ask("GET", f"/share/{token}?page=2").status == 404
+        with people.writing() as context:
+            share_links.revoke_links(context, THREAD)
+        cases = {
+            (f"/share/{token}", "text/html,*/*;q=0.8"): (410, "text/html"),
+            (f"/share/{token}", "*/*"): (410, "application/json"),
+            (f"/share/{token}?page=0", "text/html"): (400, "text/html"),
+            ("/share/guess", "text/html"): (404, "text/html"),
+            ("/nowhere", "text/html"): (404, "text/html"),
+            ("/nowhere", "application/json"): (404, "application/json"),
+            ("/api/nowhere", "text/html"): (404, "application/json"),
+            ("/api/me", "text/html"): (401, "application/json"),
+            ("/static/guess", "text/html"): (404, "text/html"),
+        }
+        found = {}
+        for path, accept in cases:
+            answer = server.ask("GET", path, accept=accept)
+            media = answer.headers["content-type"].partition(";")[0]
+            found[path, accept] = (answer.status, media)
+            assert "content-security-policy" in answer.headers or media != "text/html"
+        assert found == cases

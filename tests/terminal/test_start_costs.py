@@ -47,7 +47,7 @@ NEVER_AT_A_START: Final = (
     "PIL",
     "treadle.server",
     "treadle.sync.client",
-    "treadle.exchange.html_page",
+    "jinja2",
 )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 LIBRARIES: Final = {
     "server": ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools"),
     "mcp": ("mcp",),
-    "web": ("jinja2", "starlette", "uvicorn"),
+    "web": ("starlette", "uvicorn"),
 }
 """Those of each extra without which nothing of it works."""
 

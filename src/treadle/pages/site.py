@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 from anyio import to_thread
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
 from treadle.pages.ports import LiveState, PageSource
+from treadle.pages.renderer import read_static_file, render_refusal, render_template
 from treadle.pages.thread_page import make_thread_page
 from treadle.thread.safe_text import sanitize_text
 
@@ -64,6 +62,7 @@ HEADERS: Final = {
 _MEDIA_TYPES: Final = {
     "pages.css": "text/css",
     "live.js": "text/javascript",
+    "times.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 
@@ -76,34 +75,15 @@ class PageRefusal(Exception):  # noqa: N818  it is an answer, not a fault
         self.status, self.title, self.text, self.hint = status, title, text, hint
 
 
-class PageRenderer:
-    """Makes HTML of the templates; every text is escaped, and says what it seems to say."""
+def send_page(name: str, status: int = 200, **values: Any) -> Response:
+    """A page of one template."""
+    return HTMLResponse(render_template(name, **values), status, HEADERS)
 
-    def __init__(self) -> None:
-        self._environment = Environment(
-            loader=PackageLoader("treadle.pages"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=_make_legible,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
 
-    def render(self, name: str, status: int = 200, **values: Any) -> Response:
-        """A page of one template."""
-        text = self._environment.get_template(name).render(values)
-        return HTMLResponse(text, status, HEADERS)
-
-    def render_refusal(self, refusal: PageRefusal) -> Response:
-        """The page that says why there is no other."""
-        return self.render(
-            "refusal.html",
-            refusal.status,
-            title=refusal.title,
-            text=refusal.text,
-            hint=refusal.hint,
-            words="",
-        )
+def send_page_refusal(refusal: PageRefusal) -> Response:
+    """The page that says why there is no other."""
+    page = render_refusal(refusal.title, refusal.text, refusal.hint)
+    return HTMLResponse(page, refusal.status, HEADERS)
 
 
 class _ThreadQuery(Struct, frozen=True):
@@ -127,7 +107,6 @@ class Pages:
     ) -> None:
         self._find_source = find_source
         self._is_stopping = is_stopping
-        self.renderer = PageRenderer()
 
     def list_routes(self) -> list[Route]:
         """The paths."""
@@ -136,24 +115,23 @@ class Pages:
             "/threads/{thread_id}": self._show_thread,
             "/threads/{thread_id}/outputs/{call_id:path}": self._show_output,
             "/threads/{thread_id}/live": self._follow_thread,
-            "/static/{name}": send_static_file,
         }
-        return [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
+        routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
+        return [*routes, make_static_route()]
 
     async def _show_threads(self, request: Request) -> Response:
         query, source = _read_query(request), self._find_source(request)
         words = query.words.strip()
         if words:
             found = await _ask(lambda: source.search(words[:WORDS_LENGTH_MAX], HIT_COUNT))
-            return self.renderer.render("threads.html", words=words, found=found)
+            return send_page("threads.html", words=words, found=found)
         known = {name for name, _ in STATES}
         state = query.state if query.state in known else ""
         page = query.page or 1
         start = (page - 1) * ROW_COUNT
         found = await _ask(lambda: source.list_rows(state, start, ROW_COUNT))
-        return self.renderer.render(
+        return send_page(
             "threads.html",
-            words="",
             rows=found.rows,
             count=found.count,
             start=start,
@@ -169,7 +147,7 @@ class Pages:
         view = await _ask(lambda: make_thread_page(source.read_thread(thread_id), page))
         if view is None:
             raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
-        return self.renderer.render("thread.html", view=view, page=view.page, words="")
+        return send_page("thread.html", view=view)
 
     async def _show_output(self, request: Request) -> Response:
         source, names = self._find_source(request), request.path_params
@@ -203,13 +181,18 @@ class Pages:
                 yield b": still here\n\n"
 
 
-async def send_static_file(request: Request) -> Response:
-    """A file of this package; there are only these."""
+def make_static_route() -> Route:
+    """Where the style, the scripts and the icon are."""
+    return Route("/static/{name}", _send_static_file, methods=["GET"])
+
+
+async def _send_static_file(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in _MEDIA_TYPES:
-        raise HTTPException(404)
-    data = files("treadle.pages").joinpath("static", name).read_bytes()
-    return Response(data, headers=HEADERS, media_type=_MEDIA_TYPES[name])
+        return send_page_refusal(
+            PageRefusal(404, "There is no such file", "Nothing is shown under this address.")
+        )
+    return Response(read_static_file(name), headers=HEADERS, media_type=_MEDIA_TYPES[name])
 
 
 async def _ask(function: Callable[[], Any]) -> Any:
@@ -241,8 +224,3 @@ def _encode_state(state: LiveState) -> bytes:
     return b"event: state\ndata: %s\n\n" % msgspec.json.encode(
         {"version": state.version, "text": sanitize_text(state.text)}
     )
-
-
-def _make_legible(value: object) -> object:
-    """Without what steers a terminal, or turns the direction of what stands behind it."""
-    return sanitize_text(value) if type(value) is str else value

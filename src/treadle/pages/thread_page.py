@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.core.messages import BlobRef
-from treadle.exchange.markdown_html import render_markdown
 from treadle.exchange.readable_thread import (
     THINKING,
     ReadableCall,
@@ -20,14 +20,25 @@ from treadle.exchange.readable_thread import (
 )
 from treadle.models.prices.usage_text import describe_usage
 from treadle.pages.call_blocks import CallView, make_call_view
+from treadle.pages.markdown_html import render_markdown
 from treadle.pages.ports import ShownThread
 
 ITEM_COUNT: Final = 200
 """Items of a page: messages, calls and notes."""
-PROMPT_COUNT_MAX: Final = 100
-"""Prompts in the list of contents; of more the newest."""
 TEXT_SIZE_MAX: Final = 100_000
 """Characters of a text that stand on a page; the rest is read on a page of its own."""
+
+
+class PageSize(Struct, frozen=True):
+    """How much stands on a page: items, the newest prompts in its contents, letters of a text."""
+
+    items: int
+    prompts: int
+    letters: int
+
+
+SCREEN: Final = PageSize(ITEM_COUNT, 100, TEXT_SIZE_MAX)
+WHOLE_THREAD: Final = PageSize(sys.maxsize, sys.maxsize, sys.maxsize)
 
 
 class ItemView(Struct, frozen=True, kw_only=True):
@@ -90,23 +101,26 @@ class ThreadPageView(Struct, frozen=True, kw_only=True):
     problem: str
 
 
-def make_thread_page(shown: ShownThread, page: int | None) -> ThreadPageView | None:
+def make_thread_page(
+    shown: ShownThread, page: int | None, size: PageSize = SCREEN
+) -> ThreadPageView | None:
     """A page of a thread.
 
     Args:
         shown: the thread.
         page: which one; `None` for the last.
+        size: how much stands on one.
 
     Returns:
         `None` if there is no such page.
     """
     story = shown.story
     places = _list_places(shown)
-    count = max(1, -(-len(places) // ITEM_COUNT))
+    count = max(1, -(-len(places) // size.items))
     page = count if page is None else page
     if not 1 <= page <= count:
         return None
-    first = (page - 1) * ITEM_COUNT
+    first = (page - 1) * size.items
     document = story.document
     return ThreadPageView(
         id=document.id,
@@ -114,10 +128,10 @@ def make_thread_page(shown: ShownThread, page: int | None) -> ThreadPageView | N
         version=document.version,
         properties=list(list_thread_properties(story, describe_usage)),
         items=[
-            _make_item(first + index, place, shown)
-            for index, place in enumerate(places[first : first + ITEM_COUNT])
+            _make_item(first + index, place, shown, size.letters)
+            for index, place in enumerate(places[first : first + size.items])
         ],
-        prompts=_list_prompts(places),
+        prompts=_list_prompts(places, size),
         page=page,
         page_count=count,
         item_count=len(places),
@@ -143,20 +157,20 @@ def _list_places(shown: ShownThread) -> list[_PlacedItem]:
     return found
 
 
-def _list_prompts(places: Sequence[_PlacedItem]) -> list[PromptPlace]:
+def _list_prompts(places: Sequence[_PlacedItem], size: PageSize) -> list[PromptPlace]:
     found = [
-        PromptPlace(place.turn, place.heading, 1 + number // ITEM_COUNT, number)
+        PromptPlace(place.turn, place.heading, 1 + number // size.items, number)
         for number, place in enumerate(places)
         if place.turn
     ]
-    return found[-PROMPT_COUNT_MAX:]
+    return found[-size.prompts :]
 
 
-def _make_item(number: int, place: _PlacedItem, shown: ShownThread) -> ItemView:
+def _make_item(number: int, place: _PlacedItem, shown: ShownThread, letters: int) -> ItemView:
     item = place.item
     view = ItemView(number=number, kind="note", at=item.at, turn=place.turn, used=place.used)
     if isinstance(item, ReadableCall):
-        result = item.result if item.result is None else item.result[:TEXT_SIZE_MAX]
+        result = item.result if item.result is None else item.result[:letters]
         return replace(
             view,
             kind="call",
@@ -165,11 +179,11 @@ def _make_item(number: int, place: _PlacedItem, shown: ShownThread) -> ItemView:
             output=shown.kept.get(item.call_id),
             call_id=item.call_id,
             is_hidden=item.is_hidden,
-            is_cut=item.result is not None and len(item.result) > TEXT_SIZE_MAX,
+            is_cut=item.result is not None and len(item.result) > letters,
         )
     if isinstance(item, ReadableMessage):
         kind = {"user": "prompt", "assistant": "answer"}.get(item.who, "note")
-        text = item.text[:TEXT_SIZE_MAX]
+        text = item.text[:letters]
         html = render_markdown(text) if kind == "answer" else None
         return replace(
             view,
@@ -178,7 +192,7 @@ def _make_item(number: int, place: _PlacedItem, shown: ShownThread) -> ItemView:
             text=text,
             html=html or "",
             is_hidden=item.is_hidden,
-            is_cut=item.is_cut or len(item.text) > TEXT_SIZE_MAX,
+            is_cut=item.is_cut or len(item.text) > letters,
         )
     kind = "thinking" if item.text == THINKING else "note"
-    return replace(view, kind=kind, title=item.text, text=item.detail[:TEXT_SIZE_MAX])
+    return replace(view, kind=kind, title=item.text, text=item.detail[:letters])

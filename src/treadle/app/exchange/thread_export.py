@@ -20,7 +20,6 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.exchange.html_page import to_html
 from treadle.exchange.journal_files import (
     JournalPart,
     join_journals,
@@ -31,6 +30,7 @@ from treadle.exchange.json_lines import FILE_SIZE_MAX
 from treadle.exchange.markdown import to_markdown
 from treadle.exchange.readable_thread import make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
+from treadle.pages.renderer import render_document
 from treadle.platform.file_sync import sync_file
 from treadle.runtime.defaults import make_user_redactor
 from treadle.secrets.exit_scan import Looker
@@ -95,8 +95,8 @@ def export_thread(
         lines = (make_output_line(ref, data) for ref, data in outputs.items())
         return ExportedThread(b"".join((join_journals(parts), *lines)), problem)
     story = make_readable_thread(parts)
-    page_of = {"markdown": to_markdown, "html": to_html}[form]
-    return ExportedThread(page_of(story, describe_usage).encode(), problem or story.problem)
+    page = to_markdown(story, describe_usage) if form == "markdown" else render_document(story)
+    return ExportedThread(page.encode(), problem or story.problem)
 
 
 def _is_private(store: LocalStore, thread_id: str) -> bool:

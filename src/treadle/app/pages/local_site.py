@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 
 from treadle.app.pages.local_threads import LocalThreads
 from treadle.errors import ConfigError
-from treadle.pages.site import HEADERS, PageRefusal, Pages
+from treadle.pages.site import HEADERS, PageRefusal, Pages, send_page_refusal
 from treadle.platform.socket_owner import find_socket_user
 from treadle.store.local_store import LocalStore
 
@@ -96,7 +96,7 @@ class LocalSite:
         if scope["type"] == "http":
             refused = self._find_refusal(Headers(scope=scope), Request(scope))
             if refused is not None:
-                await self._pages.renderer.render_refusal(refused)(scope, receive, send)
+                await send_page_refusal(refused)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -128,10 +128,10 @@ class LocalSite:
 
     async def _show_refusal(self, request: Request, refusal: Exception) -> Response:
         assert isinstance(refusal, PageRefusal)
-        return self._pages.renderer.render_refusal(refusal)
+        return send_page_refusal(refusal)
 
     async def _show_unknown(self, request: Request, error: Exception) -> Response:
-        return self._pages.renderer.render_refusal(
+        return send_page_refusal(
             PageRefusal(404, "There is no such page", "Nothing is shown under this address.")
         )
 

@@ -20,6 +20,7 @@
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const fresh = page.getElementById("items");
         if (!fresh) return;
+        showLocalTimes(fresh);
         const stays = isAtEnd();
         merge(fresh);
         items.dataset.version = fresh.dataset.version;

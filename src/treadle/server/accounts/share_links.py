@@ -9,7 +9,7 @@ links; one that the owner makes after that is his word, and works.
 from __future__ import annotations
 
 from hmac import compare_digest
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Row, insert, select, update
 
@@ -150,18 +150,24 @@ def open_link(context: Context, token: str, thread_id: str | None = None) -> Sha
     )
 
 
-def render_link_page(context: Context, token: str) -> str:
-    """The same, as a page of HTML that needs nothing else.
+def render_link_page(context: Context, token: str, page: int = 1) -> str:
+    """The same, as a page of HTML.
+
+    Args:
+        context: the request, whoever asks.
+        token: the end of the link; any text.
+        page: which page of the conversation, from 1.
 
     Raises:
-        Refusal: as `opened`.
+        Refusal: as `open_link`; or there is no such page.
     """
-    return render_page(read_shared_thread(context.db, _find_linked_thread(context, token, None)))
+    thread = _find_linked_thread(context, token, None)
+    query = select(schema.users.c.name).where(schema.users.c.id == thread.owner_id)
+    author: str = context.db.execute(query).scalar_one()
+    return render_page(read_shared_thread(context.db, thread), author, page)
 
 
-def _find_linked_thread(
-    context: Context, token: str, thread_id: str | None
-) -> Row[tuple[object, ...]]:
+def _find_linked_thread(context: Context, token: str, thread_id: str | None) -> Row[Any]:
     """The row of the thread that a link leads to."""
     if not is_well_formed(token, TokenKind.SHARE):
         raise make_not_found_refusal()

@@ -17,7 +17,6 @@ from sqlalchemy import Connection, Row, select
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.core.messages import NOTE, Message
-from treadle.exchange.html_page import to_html
 from treadle.exchange.readable_thread import (
     ReadableCall,
     ReadableItem,
@@ -25,7 +24,9 @@ from treadle.exchange.readable_thread import (
     ReadableThread,
     ReadableTurn,
 )
-from treadle.models.prices.usage_text import describe_usage
+from treadle.pages.ports import ShownThread
+from treadle.pages.renderer import render_template
+from treadle.pages.thread_page import make_thread_page
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLD_CACHE, load_fold
 from treadle.server.refusals import Refusal, make_not_found_refusal
@@ -86,9 +87,22 @@ def encode_conversation(story: ReadableThread) -> dict[str, object]:
     return told
 
 
-def render_page(story: ReadableThread) -> str:
-    """The conversation as a page of HTML."""
-    return to_html(story, describe_usage)
+def render_page(story: ReadableThread, author: str, page: int) -> str:
+    """A page of the conversation, as HTML.
+
+    Args:
+        story: of `read_shared_thread`.
+        author: whose thread it is.
+        page: which one, from 1.
+
+    Raises:
+        Refusal: there is no such page.
+    """
+    view = make_thread_page(ShownThread(story, {}), page)
+    if view is None:
+        raise make_not_found_refusal()
+    changed_at = story.document.updated_at
+    return render_template("share.html", view=view, author=author, changed_at=changed_at)
 
 
 def _list_turns(document: Thread) -> Iterator[ReadableTurn]:

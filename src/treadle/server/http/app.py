@@ -10,6 +10,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from treadle.pages.site import make_static_route
 from treadle.server.data.database import Database
 from treadle.server.http import openapi, request_reader, responses
 from treadle.server.http.endpoint_calls import Resource
@@ -49,7 +50,8 @@ class Application:
         self._starlette = Starlette(
             routes=[
                 Route(path, Resource(services, found, document)) for path, found in paths.items()
-            ],
+            ]
+            + [make_static_route()],
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
@@ -91,5 +93,8 @@ def make_app(
 
 async def _refuse_unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
     await responses.send_refusal(
-        send, make_not_found_refusal(), is_last=request_reader.has_body(scope)
+        send,
+        make_not_found_refusal(),
+        is_last=request_reader.has_body(scope),
+        is_page=responses.wants_page(scope),
     )

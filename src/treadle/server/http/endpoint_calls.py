@@ -66,7 +66,9 @@ class Resource:
                     refusal
                 )  # of the database and the server: nothing of what was sent
             is_left = not seen.has_read_body and request_reader.has_body(scope)
-            await responses.send_refusal(send, refusal, is_last=is_left)
+            await responses.send_refusal(
+                send, refusal, is_last=is_left, is_page=responses.wants_page(scope)
+            )
 
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         seen: RequestLogFields = scope["treadle"]

@@ -91,7 +91,8 @@ async def monitor_request(
         if seen.has_response_started:
             raise
         seen.code = ErrorCode.INTERNAL
-        await responses.send_server_error(sent, seen.request_id)
+        is_page = responses.wants_page(scope)
+        await responses.send_server_error(sent, seen.request_id, is_page=is_page)
     finally:
         _report_request(seen, metrics, scope["method"], time.perf_counter() - began)
 

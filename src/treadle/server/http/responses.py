@@ -1,14 +1,16 @@
-"""Answers on their way out: headers that every answer has, bodies in pieces, refusals as JSON."""
+"""Answers on their way out: headers that every answer has, bodies in pieces, refusals."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from typing import Any, Final
 
 import msgspec
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Problem
+from treadle.pages.renderer import render_refusal
+from treadle.pages.site import HEADERS
 from treadle.server.http.endpoints import HTML, JSON
 from treadle.server.refusals import Refusal
 
@@ -25,12 +27,6 @@ DEFAULT_HEADERS: Final = {
 }
 """What is said here is for who asked: not for caches, frames, search engines, other sites."""
 
-CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'; sandbox allow-popups"
-)
-"""A page of a thread shows foreign text: nothing in it is run, loaded, sent or framed."""
-
 
 async def send_head(send: Send, status: int, media: str, headers: dict[str, str]) -> None:
     """Send the head of an answer."""
@@ -38,7 +34,7 @@ async def send_head(send: Send, status: int, media: str, headers: dict[str, str]
     if media:
         told["content-type"] = f"{media}; charset=utf-8" if media == HTML else media
     if media == HTML:
-        told["content-security-policy"] = CONTENT_SECURITY_POLICY
+        told |= HEADERS
     raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
 
@@ -62,32 +58,60 @@ async def send_response(
     await send_body(send, data, is_last=True)
 
 
-async def send_refusal(send: Send, refusal: Refusal, *, is_last: bool = False) -> None:
+def wants_page(scope: Mapping[str, Any]) -> bool:
+    """Whether a browser asks for what is no part of the API: it is told in a page what is wrong."""
+    if scope["method"] not in ("GET", "HEAD") or scope["path"].startswith("/api/"):
+        return False
+    return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
+
+
+async def send_refusal(
+    send: Send, refusal: Refusal, *, is_last: bool = False, is_page: bool = False
+) -> None:
     """Say no.
 
     Args:
         send: of ASGI.
         refusal: what is said.
         is_last: whether the connection ends with it, because what was sent was not read to its end.
+        is_page: whether it is said in a page.
     """
     headers = refusal.headers
     if refusal.code is ErrorCode.UNAUTHORIZED:
         headers = {"www-authenticate": "Bearer", **headers}
     if is_last:
         headers = {**headers, "connection": "close"}
-    await send_response(
-        send, refusal.code.status, JSON, msgspec.json.encode(refusal.problem), headers
-    )
+    await _send_problem(send, refusal.code.status, refusal.problem, headers, is_page=is_page)
 
 
-async def send_server_error(send: Send, request_id: str) -> None:
+async def send_server_error(send: Send, request_id: str, *, is_page: bool = False) -> None:
     """Say that the server has a fault, and nothing about it."""
     problem = Problem(
         ErrorCode.INTERNAL.value,
         "the server has a fault; it is in its log",
         f"give this to who runs it: {request_id}",
     )
-    await send_response(send, ErrorCode.INTERNAL.status, JSON, msgspec.json.encode(problem))
+    await _send_problem(send, ErrorCode.INTERNAL.status, problem, {}, is_page=is_page)
+
+
+_TITLES: Final[Mapping[str, str]] = {
+    ErrorCode.NOT_FOUND.value: "Nothing is shown here",
+    ErrorCode.GONE.value: "This link is over",
+    ErrorCode.INTERNAL.value: "Something is wrong with the server",
+    ErrorCode.UNAVAILABLE.value: "The server is busy",
+    ErrorCode.TOO_MANY.value: "Too much was asked for",
+}
+
+
+async def _send_problem(
+    send: Send, status: int, problem: Problem, headers: dict[str, str], *, is_page: bool
+) -> None:
+    if is_page:
+        title = _TITLES.get(problem.error, "That cannot be done")
+        page = render_refusal(title, problem.message, problem.hint)
+        await send_response(send, status, HTML, page.encode(), headers)
+    else:
+        await send_response(send, status, JSON, msgspec.json.encode(problem), headers)
 
 
 def _split_pieces(data: bytes) -> Iterator[bytes]:

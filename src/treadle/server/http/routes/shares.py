@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
+from treadle.pages.site import PAGE_MAX
 from treadle.server.accounts import share_links, support
 from treadle.server.http.endpoints import HTML, Endpoint, EndpointRequest, EndpointResponse
 from treadle.server.threads import threads
@@ -35,10 +38,15 @@ def _open_link(request: EndpointRequest) -> EndpointResponse:
     )
 
 
+class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which page of the conversation."""
+
+    page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
+
+
 def _render_link_page(request: EndpointRequest) -> EndpointResponse:
-    return EndpointResponse(
-        raw=share_links.render_link_page(request.context, request.path["token"]).encode()
-    )
+    text = share_links.render_link_page(request.context, request.path["token"], request.query.page)
+    return EndpointResponse(raw=text.encode())
 
 
 def _get_support_status(request: EndpointRequest) -> EndpointResponse:
@@ -111,6 +119,7 @@ ENDPOINTS: Final = (
         about="The same as a page.",
         do=_render_link_page,
         is_open=True,
+        query=PageQuery,
         answer=HTML,
         codes=(ErrorCode.UNAUTHORIZED, ErrorCode.GONE),
     ),

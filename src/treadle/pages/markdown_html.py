@@ -13,6 +13,7 @@ from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from treadle.pages.code_highlight import highlight_code
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
@@ -51,12 +52,16 @@ def _make_parser() -> MarkdownIt:
     """Tags are text, addresses are those that `_ADDRESS` has."""
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable(
-        ["table", "strikethrough"]
-    )
+    options = {"html": False, "xhtmlOut": False, "highlight": _highlight}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.validateLink = lambda url: bool(_ADDRESS.match(url))  # type: ignore[method-assign]
     parser.add_render_rule("image", _render_image)
     return parser
+
+
+def _highlight(text: str, language: str, _: str) -> str:
+    """Code that stands in a fence with a language."""
+    return highlight_code(text, language)
 
 
 def _make_legible(tokens: Sequence[Token]) -> None:
@@ -65,6 +70,10 @@ def _make_legible(tokens: Sequence[Token]) -> None:
         token.content, token.info = sanitize_text(token.content), sanitize_text(token.info)
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1:]) + _HEADING_SHIFT)}"
+        elif token.type in ("th_open", "td_open"):
+            # A policy that trusts no style in a tag leaves the side to the style sheet.
+            side = str(token.attrs.get("style", "")).removeprefix("text-align:")
+            token.attrs = {"class": side} if side else {}
         elif token.type == "link_open":
             token.attrs = {"href": token.attrs["href"], "rel": "noopener noreferrer nofollow"}
         _make_legible(token.children or ())
