@@ -268,8 +268,9 @@ def test_a_judge_that_speaks_nonsense_scores_nothing(
         one[kind]["input_tokens"] for one in found["results"] for kind in ("usage", "judge_usage")
     )
     assert found["spent"]["input_tokens"] == total
-    lone = treadle("eval", thread, "--judge", judge)
-    assert (lone.returncode, "a judge needs a rubric" in lone.stderr) == (2, True)
+    for lone in (("--judge", judge), ("--rubric", "It adds.")):
+        refused = treadle("eval", thread, *lone)
+        assert (refused.returncode, "a judge needs a rubric" in refused.stderr) == (2, True), lone
 
 
 def test_checks_that_hang_and_functions_that_fail_are_said(
@@ -303,6 +304,37 @@ def test_checks_that_hang_and_functions_that_fail_are_said(
         code, found = evaluate(treadle, case, "-m", model, "--score", f"{score}:{name}")
         assert (code, found["results"][0]["verdict"]) == (1, "not scored"), name
         assert words in found["results"][0]["reason"], name
+    (tmp_path / "judge.toml").write_text("[[replies]]\ntext = '{\"passed\": true}'\n")
+    judge = ("--judge", f"scripted:{tmp_path / 'judge.toml'}", "--rubric", "It adds.")
+    code, found = evaluate(treadle, case, "-m", model, "--score", f"{score}:raises", *judge)
+    assert (code, found["results"][0]["verdict"]) == (1, "not scored"), (
+        "what nobody could say is not said by the next one"
+    )
+
+
+def test_a_run_that_came_to_its_end_is_kept_though_nothing_is_left_behind_it(
+    treadle: Run, thread: str, script: Script
+) -> None:
+    model = script('[[replies]]\ntext = "I see nothing to do."\n')
+    code, found = evaluate(treadle, f"{thread}:1", "-m", model, "--max-tokens", "1")
+    (result,) = found["results"]
+    assert (code, result["verdict"], found["is_out_of_budget"]) == (0, "passed", False)
+    assert result["tokens"] > 1
+    assert treadle("list", "--tag", f"eval:{found['id']}").stdout.count("\n") >= 1
+
+
+def test_a_case_whose_model_did_not_answer_is_tried_again_on_resuming(
+    treadle: Run, thread: str, script: Script
+) -> None:
+    broken = '[[replies]]\nerror = { kind = "authentication", message = "who are you" }\n'
+    tried = treadle("eval", thread, "-m", script(broken))
+    assert (tried.returncode, tried.stdout.count("not run")) == (1, 2), tried.stderr
+    (listed,) = json.loads(treadle("eval", "list", "--output-format", "json").stdout)
+    assert f"to try what is left: treadle eval --resume {listed['id']}" in tried.stderr
+    assert all("who are you" in one["reason"] for one in listed["results"])
+    script(FIXES)
+    code, found = evaluate(treadle, "--resume", listed["id"])
+    assert (code, found["passed"], found["not_run"]) == (0, 2, 0)
 
 
 def test_a_case_that_cannot_be_as_it_was_is_not_run_and_counted_apart(

@@ -92,6 +92,13 @@ async def test_an_answer_that_does_not_fit_is_sent_back_with_the_reason(
         assert [one.role for one in thread.messages] == ["user", "assistant"] * 2
 
 
+async def test_a_short_answer_is_one_and_none_at_all_is_not(store: LocalStore) -> None:
+    model = ScriptedModel.of({"when": {"last": "at least 1 are asked"}, "text": "7"}, {"text": ""})
+    agent: Agent[None, str] = Agent("brief", model=model, store=store)
+    async with agent.task("How many?") as task:
+        assert (await task.run()).output == "7"
+
+
 async def test_an_answer_without_end_is_a_failure_and_no_answer(store: LocalStore) -> None:
     agent = Agent(
         "form",

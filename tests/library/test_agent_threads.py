@@ -172,6 +172,20 @@ async def test_threads_are_found_by_what_programs_and_people_know_of_them(
         store.list(colour="red")  # type: ignore[call-arg]
 
 
+async def test_a_thread_that_cannot_be_opened_is_free_again(store: LocalStore) -> None:
+    class Half(ScriptedModel):
+        stream = None  # type: ignore[assignment]
+
+    agent: Agent[None, str] = Agent("half", model=Half.of("Never said."), store=store)
+    for _ in range(2):
+        with pytest.raises(UsageError, match="is no provider") as raised:
+            async with agent.thread("one"):
+                pass
+        assert raised.tb is not None  # whoever keeps the error keeps all that it has come through
+    async with make_agent(store).thread("one") as thread:
+        assert (await thread.send("first")).output == "A first answer."
+
+
 async def test_a_fork_and_its_base_go_their_own_ways(store: LocalStore) -> None:
     async with make_agent(store).thread("one") as thread:
         await thread.send("first")

@@ -10,7 +10,9 @@ from msgspec import Struct
 from treadle import (
     Agent,
     BuildError,
+    EffectClass,
     LocalStore,
+    RiskLevel,
     ScriptedModel,
     TestModel,
     UsageError,
@@ -126,6 +128,20 @@ async def test_a_kill_in_a_handoff_leaves_the_thread_with_one_of_the_two(store: 
     async with Desk(store).support.thread("ann") as thread:
         assert (await thread.resume()).output == "Billing here."
         assert thread.agent == "billing"
+
+
+async def test_a_handoff_needs_no_yes_and_is_no_doubt_after_a_crash(store: LocalStore) -> None:
+    """It changes nothing in the world: it is safe, and safe to run again."""
+    desk = Desk(store)
+    careful = Agent("careful", model=desk.front, approval="ask", store=store)
+    careful.add_handoff(desk.billing, "For what is about money.")
+    async with careful.thread("ann") as thread:
+        assert (await thread.send("I want to pay")).output == "Billing here."
+    (handoff,) = desk.front.asked[0].tools
+    assert (handoff.effect, handoff.risk) == (EffectClass.READ, RiskLevel.LOW)
+    records = [bytes(one.event) for one in store.scan(thread.id).records]
+    (start,) = [one for one in records if b'"tool_started"' in one]
+    assert b'"access":"read"' in start, "whoever has the thread then need not know the tool"
 
 
 class Form(Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -10,14 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from core.samples import CONFIG, answer, broken, call, ended, failure, said, success
 from exchange.recorded import CLAUDE, NAME
-from telemetry.judge import list_faults
+from telemetry.judge import list_faults, parse_spans
 from telemetry.receiver import Receiver, run_receiver
-from thread.journals import HEADER, ID, OTHER_ID, write
+from thread.journals import HEADER, ID, OTHER_ID, at, write
 from treadle import Agent, LocalStore, ScriptedModel, tool
 from treadle.app import export_trace, import_sessions
+from treadle.app.telemetry.thread_spans import (
+    BODY_SIZE_MAX,
+    encode_in_bodies,
+    read_thread_spans,
+)
 from treadle.core.config import AgentConfig
 from treadle.core.events import RetryTimeoutFired, ToolStarted, ToolUncertain
 from treadle.core.llm import LlmErrorKind, LlmResponse, Usage
@@ -28,9 +35,19 @@ from treadle.errors import (
     PrivateThreadError,
     RemoteRefusedError,
     RemoteUnavailableError,
+    StoreError,
 )
-from treadle.thread.codec import Entry
-from treadle.thread.facts import ChildStarted, Configured, PrivacySet, Recovered, ThreadCreated
+from treadle.telemetry.spans import FinishedSpan, SpanContext
+from treadle.thread.codec import Entry, encode_entry
+from treadle.thread.facts import (
+    Base,
+    ChildStarted,
+    Configured,
+    PrivacySet,
+    Recovered,
+    ThreadCreated,
+)
+from treadle.thread.record import Head, encode_batch
 
 
 @pytest.fixture
@@ -285,9 +302,16 @@ def test_a_collector_that_fails_is_told_of_and_no_key_is(
     put(store, ID, BEGUN)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=sesame%204711,x-b=2")
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,deployment=test")
-    partial = {"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too \x1b[31mold"}}
+
+    def leave_out(what: str, count: object, why: str) -> bytes:
+        return json.dumps({"partialSuccess": {what: count, "errorMessage": why}}).encode()
+
+    spans, points = "rejectedSpans", "rejectedDataPoints"
     cases = [
-        (200, json.dumps(partial).encode(), RemoteRefusedError, "left out 2 of it: too \ufffd"),
+        (200, leave_out(spans, "2", "too \x1b[31mold"), RemoteRefusedError, "2 of it: too \ufffd"),
+        (200, leave_out(points, 3, "x" * 9_000), RemoteRefusedError, "3 of it: xxx"),
+        (200, leave_out(spans, "0", "a warning only"), None, ""),
+        (429, b"", RemoteUnavailableError, "answers 429"),
         (400, b"no", RemoteRefusedError, "answers 400"),
         (503, b"", RemoteUnavailableError, "answers 503"),
         (307, b"", RemoteRefusedError, "answers 307"),
@@ -304,12 +328,88 @@ def test_a_collector_that_fails_is_told_of_and_no_key_is(
         except Exception as error:  # noqa: BLE001  compared
             raised = error
         text = str(raised or "")
-        if type(raised) is not (kind or type(None)) or words not in text or "sesame" in text:
+        is_wanted = type(raised) is (kind or type(None)) and words in text and len(text) < 300
+        if not is_wanted or "sesame" in text:
             misses.append((status, body[:20], raised))
     assert misses == []
     assert receiver.headers[0]["x-team"] == "sesame 4711"
     assert receiver.headers[0]["x-b"] == "2"
     assert receiver.resources[0] == {"service.name": "shop", "deployment": "test"}
+
+
+def test_what_is_for_this_machine_goes_through_no_proxy(
+    store: LocalStore, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, ID, BEGUN)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, nobody)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    export_trace(store, ID, receiver.url)
+    assert receiver.find("invoke_agent")
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_sent(store: LocalStore) -> None:
+    """What is gone (a base, a sub-agent), damaged, or of a newer Treadle."""
+    base = Base(OTHER_ID, 4, "0" * 32)
+    child = (ChildStarted("a", OTHER_ID),)
+    whole = export_trace(store, put(store, ID, (*BEGUN, child)))
+    assert (whole.threads, whole.problem) == ((ID,), "")
+    path = Path(store.folders.path(ID, ".jsonl"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:4], b"{damage}\n", *lines[4:]]))
+    told = export_trace(store, ID)
+    assert told.problem
+    assert 0 < told.span_count < whole.span_count
+    newer = encode_batch(Head(), at(0), [encode_entry(HEADER)[1], b'{"type":"dreamt"}'])[0]
+    path.write_bytes(newer)
+    assert "was written by a newer Treadle" in export_trace(store, ID).problem
+    put(store, OTHER_ID, (*BEGUN, (answer("", call("c")),), (said("unheard"),)))
+    put(store, ID, ((replace(HEADER, base=base),), (said("go"),)))
+    Path(store.folders.path(OTHER_ID, ".jsonl")).unlink()
+    with pytest.raises(StoreError):
+        export_trace(store, ID)  # without its base nobody knows what it goes on from
+    asked = ThreadCreated(1, ID, "chat", "t", parent=OTHER_ID, parent_call="a", depth=1)
+    put(store, ID, ((asked,), (Configured(CONFIG), said("go"))))
+    assert export_trace(store, ID).span_count == 2
+
+
+def test_a_fork_names_the_turn_in_which_it_was_made_and_no_later_one(store: LocalStore) -> None:
+    agent = Agent("echo", model=ScriptedModel.of({"text": "Said."}), store=store)
+
+    def list_turns(thread_id: str) -> list[FinishedSpan]:
+        spans = read_thread_spans(store, thread_id).spans
+        return [one for one in spans if not one.parent_id]
+
+    async def talk() -> tuple[str, str]:
+        async with agent.thread("one") as thread:
+            await thread.send("first")
+            async with await thread.fork() as fork:
+                await thread.send("second")
+                await fork.send("other")
+                return thread.id, fork.id
+
+    base_id, fork_id = asyncio.run(talk())
+    first, second = list_turns(base_id)
+    (other,) = list_turns(fork_id)
+    assert [link.context for link in other.links] == [first.context] != [second.context]
+
+
+def test_many_spans_go_in_requests_of_a_size_that_collectors_take() -> None:
+    def span(number: int) -> FinishedSpan:
+        said = {"gen_ai.tool.call.result": "x" * 300_000}
+        context = SpanContext("1" * 32, f"{number + 1:016x}")
+        return FinishedSpan(f"n{number}", context, "", "internal", 1_000, 2_000, said)
+
+    bodies = encode_in_bodies([span(number) for number in range(20)], {})
+    assert max(map(len, bodies)) < 1.2 * BODY_SIZE_MAX
+    assert [one.name for body in bodies for one in parse_spans(body)] == [
+        f"n{number}" for number in range(20)
+    ]
+    (alone,) = encode_in_bodies([span(1)], {})
+    assert len(parse_spans(alone)) == 1
 
 
 def test_a_collector_that_is_not_there_or_says_nothing(

@@ -18,7 +18,7 @@ from treadle.app.telemetry.thread_spans import read_thread_spans
 from treadle.core.events import PostToolsHookCompleted, ToolStarted
 from treadle.core.llm import Usage
 from treadle.errors import UnknownThreadError
-from treadle.telemetry.spans import FinishedSpan, SpanContext
+from treadle.telemetry.spans import FinishedSpan, SpanContext, SpanEvent, SpanFailure
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured, Renamed
 
@@ -52,7 +52,7 @@ def test_a_turn_is_told_with_all_that_belongs_to_it(store: LocalStore) -> None:
     put(store, ID, (*FIRST, *TITLED, *ENDED, TITLED[1]))
     assert names(followed.read_new()) == ["chat small"], "one that comes late is told by itself"
     Path(store.folders.path(ID, ".jsonl")).unlink()
-    with pytest.raises(UnknownThreadError):
+    with pytest.raises(UnknownThreadError, match="is removed"):
         followed.read_new()
 
 
@@ -98,7 +98,6 @@ def test_a_turn_that_waits_for_a_person_is_told_when_it_is_over(store: LocalStor
 
 def test_a_sub_agent_that_names_itself_is_told_once() -> None:
     """Only who has written the journal by hand can have it so."""
-    pytest.importorskip("opentelemetry.sdk.trace")
     from opentelemetry.sdk.trace import TracerProvider
 
     found = {"treadle.sub_agent.thread": OTHER_ID}
@@ -111,3 +110,36 @@ def test_a_sub_agent_that_names_itself_is_told_once() -> None:
 
     TracerWriter(TracerProvider().get_tracer("t"), read_child).write_spans([span])
     assert read == [OTHER_ID]
+
+
+def test_what_fails_below_a_turn_and_happens_in_it_is_told_to_a_tracer() -> None:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    told, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(told))
+    event = SpanEvent("treadle.uncertain", 1_500, {"x": 1})
+    failed = SpanFailure("uncertain", "nobody knows")
+    root = FinishedSpan("turn", SpanContext("1" * 32, "2" * 16), "", "internal", 1_000, 3_000, {})
+    below = FinishedSpan(
+        "call",
+        SpanContext("1" * 32, "3" * 16),
+        "2" * 16,
+        "internal",
+        1_000,
+        2_000,
+        {},
+        (event,),
+        error=failed,
+    )
+    TracerWriter(provider.get_tracer("t"), lambda _: ()).write_spans([root, below])
+    inner, outer = told.get_finished_spans()
+    assert (inner.name, inner.start_time, inner.end_time) == ("call", 1_000, 2_000)
+    assert (outer.name, outer.end_time) == ("turn", 3_000)
+    assert [(one.name, one.timestamp, dict(one.attributes or {})) for one in inner.events] == [
+        ("treadle.uncertain", 1_500, {"x": 1})
+    ]
+    assert not inner.status.is_ok
+    assert inner.status.description == "nobody knows"
+    assert outer.status.is_unset

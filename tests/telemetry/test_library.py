@@ -78,6 +78,24 @@ asyncio.run(talk("And now?"))
 print(len(told.get_finished_spans()))
 """
 
+LOSE = """
+@tool
+def lose(thread: str = "") -> str:
+    \"\"\"Remove what the clerk has done.\"\"\"
+    for name in store._disk.list(store.folders.threads, ".jsonl"):
+        if store.load(name.removesuffix(".jsonl")).fold.header.parent:
+            store._disk.unlink(f"{store.folders.threads}/{name}")
+    return "lost"
+
+
+loses = {"when": {"step": 1}, "calls": [{"tool": "lose", "arguments": {}}]}
+model = ScriptedModel.of(asks, loses, {"when": {"last": "lost"}, "text": "Twelve."})
+tools = [clerk.as_tool("Knows the stock."), lose]
+chief = Agent("chief", model=model, tools=tools, store=store)
+print(asyncio.run(chief.run("How much?")).output)
+print(sorted(span.name for span in told.get_finished_spans()))
+"""
+
 SERVE = """
 asyncio.run(chief.run("How much?"))
 print("done")
@@ -162,3 +180,10 @@ def test_no_turn_fails_for_a_tracer_that_does() -> None:
     done = run(begun + BREAK)
     assert (done.returncode, done.stdout) == (0, "Twelve.\n")
     assert "a turn was not told: no span today" in done.stderr
+
+
+def test_a_sub_agent_whose_thread_is_gone_takes_nothing_else_along() -> None:
+    begun = AGENTS + SETUP.partition("\n\nasync def serve")[0]
+    done = run(begun + LOSE)
+    names = ["chat"] * 3 + ["execute_tool clerk", "execute_tool lose", "invoke_agent"]
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"Twelve.\n{names}\n", "")

@@ -28,7 +28,6 @@ from treadle.core.events import (
     CompactionFailed,
     LlmEvent,
     PostToolsHookCompleted,
-    Rewound,
     UserInput,
 )
 from treadle.core.llm import LlmRequest
@@ -60,7 +59,7 @@ from treadle.telemetry.spans import (
 from treadle.telemetry.turn_records import HOOK, RECORD_HANDLERS, STATE, make_error, name_call
 from treadle.telemetry.turn_spans import TurnSpans, Work
 from treadle.thread.codec import Entry, decode_entry, get_usage
-from treadle.thread.facts import Renamed, TakenOver
+from treadle.thread.facts import Renamed
 from treadle.thread.fold import TASK, ThreadFold
 from treadle.thread.record import Record
 
@@ -287,8 +286,6 @@ _OUTCOMES: Final[Mapping[type, str]] = {
     CompactionFailed: "failed",
     TimeRanOut: "limit",
     CancelRequested: "cancelled",
-    Rewound: "rewound",
-    TakenOver: "taken_over",
 }
 """How a turn ended, by the record that ended it; with all others it is done."""
 
