@@ -20,7 +20,6 @@ from treadle import (
     BudgetExceeded,
     BuildError,
     EffectClass,
-    LocalStore,
     ScriptedModel,
     TokenBudget,
     ToolContext,
@@ -29,6 +28,7 @@ from treadle import (
     tool,
 )
 from treadle.outputs import TurnOutcome
+from treadle.store.threads import AnyThreads
 
 
 @dataclasses.dataclass
@@ -55,7 +55,7 @@ STOCK = {"when": {"step": 0}, "calls": [{"tool": "stock", "arguments": {"thing":
 
 
 async def test_an_answer_is_a_value_of_its_type_and_tools_have_what_the_program_gives(
-    store: LocalStore,
+    store: AnyThreads,
 ) -> None:
     model = ScriptedModel.of(STOCK, {"when": {"last": "12 of tea at Ann's"}, "text": "It is 12."})
     agent = Agent("shop", model=model, tools=[stock], deps=Shop, store=store)
@@ -76,7 +76,7 @@ async def test_an_answer_is_a_value_of_its_type_and_tools_have_what_the_program_
     ],
 )
 async def test_an_answer_that_does_not_fit_is_sent_back_with_the_reason(
-    store: LocalStore, output: Any, bad: str, good: str, value: Any
+    store: AnyThreads, output: Any, bad: str, good: str, value: Any
 ) -> None:
     model = ScriptedModel.of(
         {"when": {"last": "does not have the form"}, "text": good}, {"text": bad}
@@ -92,14 +92,14 @@ async def test_an_answer_that_does_not_fit_is_sent_back_with_the_reason(
         assert [one.role for one in thread.messages] == ["user", "assistant"] * 2
 
 
-async def test_a_short_answer_is_one_and_none_at_all_is_not(store: LocalStore) -> None:
+async def test_a_short_answer_is_one_and_none_at_all_is_not(store: AnyThreads) -> None:
     model = ScriptedModel.of({"when": {"last": "at least 1 are asked"}, "text": "7"}, {"text": ""})
     agent: Agent[None, str] = Agent("brief", model=model, store=store)
     async with agent.task("How many?") as task:
         assert (await task.run()).output == "7"
 
 
-async def test_an_answer_without_end_is_a_failure_and_no_answer(store: LocalStore) -> None:
+async def test_an_answer_without_end_is_a_failure_and_no_answer(store: AnyThreads) -> None:
     agent = Agent(
         "form",
         model=ScriptedModel.of({"when": {"seen": "."}, "text": "no"}),
@@ -116,7 +116,7 @@ async def test_an_answer_without_end_is_a_failure_and_no_answer(store: LocalStor
             assert thread.result
 
 
-async def test_instructions_may_be_made_of_the_context(store: LocalStore) -> None:
+async def test_instructions_may_be_made_of_the_context(store: AnyThreads) -> None:
     async def instruct(context: AgentContext[Shop]) -> str:
         return f"You work for {context.deps.name}, in {context.thread_key or 'a task'}."
 
@@ -148,7 +148,7 @@ DONE = [
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
 async def test_a_call_that_needs_a_yes_waits_and_is_answered_by_another_process(
-    store: LocalStore, answer: str
+    store: AnyThreads, answer: str
 ) -> None:
     agent = Agent(
         "support",
@@ -168,7 +168,7 @@ async def test_a_call_that_needs_a_yes_waits_and_is_answered_by_another_process(
     assert result.output == DONE[answer == "no"]["text"]
 
 
-async def test_whoever_is_there_is_asked(store: LocalStore) -> None:
+async def test_whoever_is_there_is_asked(store: AnyThreads) -> None:
     asked = []
 
     def decide(question: Any) -> Approved:
@@ -189,7 +189,7 @@ async def test_whoever_is_there_is_asked(store: LocalStore) -> None:
     assert asked == ["refund", "refund"]
 
 
-async def test_an_agent_is_a_tool_of_another_one(store: LocalStore) -> None:
+async def test_an_agent_is_a_tool_of_another_one(store: AnyThreads) -> None:
     model = ScriptedModel.of(
         STOCK,
         {"when": {"last": "12 of tea"}, "text": "There are 12."},
@@ -211,7 +211,7 @@ async def test_an_agent_is_a_tool_of_another_one(store: LocalStore) -> None:
 
 
 async def test_a_task_tells_what_happens_and_may_be_left_and_gone_on_with(
-    store: LocalStore,
+    store: AnyThreads,
 ) -> None:
     model = ScriptedModel.of(STOCK, {"when": {"last": "12"}, "text": "It is 12."})
     agent = Agent("shop", model=model, tools=[stock], deps=Shop, store=store)
@@ -228,7 +228,7 @@ async def test_a_task_tells_what_happens_and_may_be_left_and_gone_on_with(
         assert [one.role for one in task.messages][-1] == "assistant"
 
 
-def test_a_program_that_is_not_asynchronous_has_a_twin(store: LocalStore) -> None:
+def test_a_program_that_is_not_asynchronous_has_a_twin(store: AnyThreads) -> None:
     agent = Agent("echo", model=ScriptedModel.of("I heard you."), store=store)
     assert [agent.run_sync("Hi").output for _ in range(3)] == ["I heard you."] * 3
 
@@ -239,7 +239,7 @@ def test_a_program_that_is_not_asynchronous_has_a_twin(store: LocalStore) -> Non
     asyncio.run(inside())
 
 
-async def test_a_task_is_bounded(store: LocalStore) -> None:
+async def test_a_task_is_bounded(store: AnyThreads) -> None:
     model = ScriptedModel.of({**REFUND, "when": {"seen": "."}})
     budget = TokenBudget(max_total=100)
     for limit in ({"max_steps": 2}, {"budget": budget}):
@@ -269,7 +269,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_can_be_no_agent_is_refused_when_it_is_made(store: LocalStore) -> None:
+def test_what_can_be_no_agent_is_refused_when_it_is_made(store: AnyThreads) -> None:
     missed = []
     for wrong, words in WRONG:
         options = {"model": ScriptedModel.of("x"), "store": store, "name": "any", **wrong}
@@ -283,7 +283,7 @@ def test_what_can_be_no_agent_is_refused_when_it_is_made(store: LocalStore) -> N
     assert missed == []
 
 
-async def test_deps_of_another_type_are_refused(store: LocalStore) -> None:
+async def test_deps_of_another_type_are_refused(store: AnyThreads) -> None:
     agent = Agent("shop", model=ScriptedModel.of("x"), tools=[stock], deps=Shop, store=store)
     with pytest.raises(UsageError, match="the agent 'shop' takes a Shop as deps, not None"):
         await agent.run("Go.")
@@ -293,7 +293,7 @@ async def test_deps_of_another_type_are_refused(store: LocalStore) -> None:
 
 
 async def test_a_model_is_found_by_its_name(
-    store: LocalStore, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    store: AnyThreads, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "home"))
     (tmp_path / "say.toml").write_text('[[replies]]\ntext = "From a file."\n')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from treadle import (
     outputs,
     tool,
 )
+from treadle.store.threads import AnyThreads
 
 ECHO = ScriptedModel.of(
     {"when": {"user": "again"}, "text": "Said twice."},
@@ -31,15 +32,18 @@ ECHO = ScriptedModel.of(
 )
 
 
-def make_agent(store: LocalStore, **options: Any) -> Agent[None, str]:
+def make_agent(store: AnyThreads, **options: Any) -> Agent[None, str]:
     return Agent("echo", model=ECHO, store=store, **options)
 
 
-async def test_a_key_is_the_same_thread_in_every_process(store: LocalStore, tmp_path: Path) -> None:
+async def test_a_key_is_the_same_thread_in_every_process(
+    open_store: Callable[[], AnyThreads],
+) -> None:
+    store = open_store()
     async with make_agent(store).thread("customer-7") as thread:
         await thread.send("first")
         thread_id = thread.id
-        other = LocalStore(tmp_path / "store")
+        other = open_store()
         with pytest.raises(ThreadBusyError):
             async with make_agent(other).thread("customer-7"):
                 pass
@@ -51,7 +55,7 @@ async def test_a_key_is_the_same_thread_in_every_process(store: LocalStore, tmp_
     assert store.load(thread_id).fold.header.key == "customer-7"
 
 
-async def test_a_key_is_any_text_that_is_not_empty_nor_very_long(store: LocalStore) -> None:
+async def test_a_key_is_any_text_that_is_not_empty_nor_very_long(store: AnyThreads) -> None:
     seen = set()
     for key in ("a", "A", "../../etc", "ü 中 \n", "x" * 500):
         async with make_agent(store).thread(key) as thread:
@@ -63,7 +67,8 @@ async def test_a_key_is_any_text_that_is_not_empty_nor_very_long(store: LocalSto
                 pass
 
 
-async def test_a_key_whose_thread_was_removed_begins_anew(store: LocalStore) -> None:
+async def test_a_key_whose_thread_was_removed_begins_anew() -> None:
+    store = LocalStore.in_memory()
     async with make_agent(store).thread("one") as thread:
         first = thread.id
         await thread.send("first")
@@ -103,7 +108,7 @@ def test_processes_that_begin_a_key_at_the_same_moment_have_one_thread(tmp_path:
     assert len(LocalStore(tmp_path).ids()) == 20
 
 
-async def test_titles_tags_and_values_stay_with_the_thread(store: LocalStore) -> None:
+async def test_titles_tags_and_values_stay_with_the_thread(store: AnyThreads) -> None:
     async with make_agent(store).thread("one") as thread:
         thread.rename("The first")
         thread.tag("red", "blue")
@@ -136,7 +141,7 @@ async def test_values_that_cannot_be_kept_are_refused(values: dict[str, Any], fa
 
 
 async def test_threads_are_found_by_what_programs_and_people_know_of_them(
-    store: LocalStore,
+    store: AnyThreads,
 ) -> None:
     def pay(amount: int) -> str:
         """Pay."""
@@ -172,7 +177,7 @@ async def test_threads_are_found_by_what_programs_and_people_know_of_them(
         store.list(colour="red")  # type: ignore[call-arg]
 
 
-async def test_a_thread_that_cannot_be_opened_is_free_again(store: LocalStore) -> None:
+async def test_a_thread_that_cannot_be_opened_is_free_again(store: AnyThreads) -> None:
     class Half(ScriptedModel):
         stream = None  # type: ignore[assignment]
 
@@ -186,7 +191,7 @@ async def test_a_thread_that_cannot_be_opened_is_free_again(store: LocalStore) -
         assert (await thread.send("first")).output == "A first answer."
 
 
-async def test_a_fork_and_its_base_go_their_own_ways(store: LocalStore) -> None:
+async def test_a_fork_and_its_base_go_their_own_ways(store: AnyThreads) -> None:
     async with make_agent(store).thread("one") as thread:
         await thread.send("first")
         async with await thread.fork() as fork:
@@ -203,7 +208,7 @@ async def test_a_fork_and_its_base_go_their_own_ways(store: LocalStore) -> None:
     assert store.load(fork.id).fold.header.key == ""
 
 
-async def test_whoever_breaks_out_of_a_stream_can_go_on(store: LocalStore) -> None:
+async def test_whoever_breaks_out_of_a_stream_can_go_on(store: AnyThreads) -> None:
     async with make_agent(store).thread("one") as thread:
         with pytest.raises(UsageError, match="no turn has ended yet"):
             assert thread.result
@@ -217,7 +222,7 @@ async def test_whoever_breaks_out_of_a_stream_can_go_on(store: LocalStore) -> No
         assert thread.result.output == "Said twice."
 
 
-def make_busy(store: LocalStore) -> Agent[None, str]:
+def make_busy(store: AnyThreads) -> Agent[None, str]:
     @tool(effect=EffectClass.READ)
     async def look() -> str:
         """Look."""
@@ -242,7 +247,7 @@ async def leave(stream: AsyncGenerator[Any, None], told: int, *, by_closing: boo
 
 @pytest.mark.parametrize("by_closing", [True, False])
 async def test_a_stream_may_be_left_behind_every_output_and_the_turn_goes_on(
-    store: LocalStore, by_closing: bool
+    store: AnyThreads, by_closing: bool
 ) -> None:
     agent = make_busy(store)
     for told in count():
@@ -264,7 +269,7 @@ async def test_a_stream_may_be_left_behind_every_output_and_the_turn_goes_on(
 
 @pytest.mark.parametrize("output", [str, int])
 async def test_where_nothing_is_left_and_nothing_answered_a_resume_asks_no_model(
-    store: LocalStore, output: Any
+    store: AnyThreads, output: Any
 ) -> None:
     model = ScriptedModel.of({"when": {"user": "wait"}, "hang": True}, "7")
     agent: Agent[None, Any] = Agent("one", model=model, output=output, store=store)
@@ -286,7 +291,7 @@ async def test_where_nothing_is_left_and_nothing_answered_a_resume_asks_no_model
         assert (await thread.resume()).output == output(7)
 
 
-async def test_whoever_leaves_a_stream_stops_no_turn_of_somebody_else(store: LocalStore) -> None:
+async def test_whoever_leaves_a_stream_stops_no_turn_of_somebody_else(store: AnyThreads) -> None:
     async with make_busy(store).thread("one") as thread:
         first = asyncio.ensure_future(thread.send("go"))
         await asyncio.sleep(0)
@@ -295,7 +300,7 @@ async def test_whoever_leaves_a_stream_stops_no_turn_of_somebody_else(store: Loc
         assert [one.content for one in thread.messages].count("The end of it.") == 2
 
 
-async def test_what_is_said_meanwhile_is_heard(store: LocalStore) -> None:
+async def test_what_is_said_meanwhile_is_heard(store: AnyThreads) -> None:
     model = ScriptedModel.of(
         {"when": {"step": 0, "user": "go"}, "calls": [{"tool": "wait", "arguments": {}}]},
         {"when": {"seen": "be brief"}, "text": "Brief."},
@@ -327,7 +332,7 @@ class Waiting:
         return "waited"
 
 
-async def test_a_question_of_a_thread_is_answered_by_another_process(store: LocalStore) -> None:
+async def test_a_question_of_a_thread_is_answered_by_another_process(store: AnyThreads) -> None:
     def pay(amount: int) -> str:
         """Pay."""
         return f"paid {amount}"
@@ -354,7 +359,7 @@ async def test_a_question_of_a_thread_is_answered_by_another_process(store: Loca
             assert thread.usage.total_tokens > 0
 
 
-async def test_a_closed_thread_takes_nothing_that_nobody_frees(store: LocalStore) -> None:
+async def test_a_closed_thread_takes_nothing_that_nobody_frees(store: AnyThreads) -> None:
     agent = make_agent(store)
     async with agent.thread("one") as thread:
         await thread.send("first")
@@ -367,7 +372,7 @@ async def test_a_closed_thread_takes_nothing_that_nobody_frees(store: LocalStore
 
 @pytest.mark.parametrize("steps", range(4))
 async def test_a_rewind_that_is_cancelled_leaves_a_thread_that_works(
-    store: LocalStore, steps: int
+    store: AnyThreads, steps: int
 ) -> None:
     async with make_agent(store).thread("one") as thread:
         await thread.send("first")
@@ -380,7 +385,7 @@ async def test_a_rewind_that_is_cancelled_leaves_a_thread_that_works(
 
 
 async def test_a_turn_that_is_broken_off_has_not_the_answer_of_the_one_before(
-    store: LocalStore,
+    store: AnyThreads,
 ) -> None:
     async with make_agent(store).thread("one") as thread:
         await thread.send("first")

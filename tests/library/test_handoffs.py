@@ -11,7 +11,6 @@ from treadle import (
     Agent,
     BuildError,
     EffectClass,
-    LocalStore,
     RiskLevel,
     ScriptedModel,
     TestModel,
@@ -19,6 +18,7 @@ from treadle import (
     outputs,
     tool,
 )
+from treadle.store.threads import AnyThreads
 
 
 class Watched(ScriptedModel):
@@ -46,7 +46,7 @@ def invoice(number: int) -> str:
 class Desk:
     """Two agents: support hands over to billing what is about money, and billing hands back."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: AnyThreads) -> None:
         self.front = Watched.of(
             {"when": {"user": "pay", "step": 0}, **hands("billing")},
             {"when": {"user": "hello"}, "text": "Support here."},
@@ -70,7 +70,7 @@ def invoice_call(number: int) -> dict[str, Any]:
     return {"tool": "invoice", "arguments": {"number": number}}
 
 
-async def test_a_model_hands_its_conversation_over_and_gets_it_back(store: LocalStore) -> None:
+async def test_a_model_hands_its_conversation_over_and_gets_it_back(store: AnyThreads) -> None:
     desk = Desk(store)
     async with desk.support.thread("ann") as thread:
         assert thread.agent == "support"
@@ -101,7 +101,7 @@ async def test_a_model_hands_its_conversation_over_and_gets_it_back(store: Local
         assert thread.agent == "billing"
 
 
-async def test_a_call_beside_a_handoff_has_a_result_too(store: LocalStore) -> None:
+async def test_a_call_beside_a_handoff_has_a_result_too(store: AnyThreads) -> None:
     async def look() -> str:
         """Look."""
         return "seen"
@@ -119,7 +119,7 @@ async def test_a_call_beside_a_handoff_has_a_result_too(store: LocalStore) -> No
     assert results[1] == "seen" or results[1].startswith("ERROR: ")
 
 
-async def test_a_kill_in_a_handoff_leaves_the_thread_with_one_of_the_two(store: LocalStore) -> None:
+async def test_a_kill_in_a_handoff_leaves_the_thread_with_one_of_the_two(store: AnyThreads) -> None:
     desk = Desk(store)
     async with desk.support.thread("ann") as thread:
         async for output in thread.stream("I want to pay"):
@@ -130,7 +130,7 @@ async def test_a_kill_in_a_handoff_leaves_the_thread_with_one_of_the_two(store: 
         assert thread.agent == "billing"
 
 
-async def test_a_handoff_needs_no_yes_and_is_no_doubt_after_a_crash(store: LocalStore) -> None:
+async def test_a_handoff_needs_no_yes_and_is_no_doubt_after_a_crash(store: AnyThreads) -> None:
     """It changes nothing in the world: it is safe, and safe to run again."""
     desk = Desk(store)
     careful = Agent("careful", model=desk.front, approval="ask", store=store)
@@ -148,7 +148,7 @@ class Form(Struct):
     text: str
 
 
-def test_what_cannot_be_handed_over_to_is_refused(store: LocalStore) -> None:
+def test_what_cannot_be_handed_over_to_is_refused(store: AnyThreads) -> None:
     def agent(name: str, **options: Any) -> Agent[Any, Any]:
         return Agent(name, model=TestModel(), store=store, **options)
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_handed_over_to_is_refused(store: LocalStore) -> None:
     assert missed == []
 
 
-async def test_a_task_is_not_handed_over(store: LocalStore) -> None:
+async def test_a_task_is_not_handed_over(store: AnyThreads) -> None:
     desk = Desk(store)
     with pytest.raises(UsageError, match="a task stays with who began it"):
         await desk.support.run("pay")
@@ -183,7 +183,7 @@ async def test_a_task_is_not_handed_over(store: LocalStore) -> None:
         await chief.run("pay")
 
 
-async def test_two_agents_of_one_name_in_a_family_are_refused(store: LocalStore) -> None:
+async def test_two_agents_of_one_name_in_a_family_are_refused(store: AnyThreads) -> None:
     agents = [Agent(name, model=TestModel(), store=store) for name in ("a", "b", "c", "c")]
     agents[0].add_handoff(agents[1], "")
     agents[0].add_handoff(agents[2], "")
@@ -193,7 +193,7 @@ async def test_two_agents_of_one_name_in_a_family_are_refused(store: LocalStore)
             pass
 
 
-async def test_what_agents_within_agents_tell_is_told_with_their_path(store: LocalStore) -> None:
+async def test_what_agents_within_agents_tell_is_told_with_their_path(store: AnyThreads) -> None:
     def calls(name: str) -> ScriptedModel:
         return ScriptedModel.of(
             {"calls": [{"tool": name, "arguments": {"task": "go on"}}]}, {"text": "Done above."}

@@ -19,7 +19,6 @@ from treadle import (
     AgentFailed,
     AnthropicProvider,
     BuildError,
-    LocalStore,
     OpenAiChatProvider,
     ScriptedModel,
     TestModel,
@@ -30,6 +29,7 @@ from treadle.core.compaction import build_summary_request
 from treadle.core.conversation import Conversation
 from treadle.core.llm import ModelTraits
 from treadle.core.messages import Message
+from treadle.store.threads import AnyThreads
 
 GOOD = '{"text": "a", "count": 2}'
 SPEAK = FORMATS["anthropic-messages"].speak
@@ -52,7 +52,7 @@ async def asking(
         await provider.aclose()
 
 
-def make_agent(store: LocalStore, provider: Any, **how: Any) -> Agent[None, Answer]:
+def make_agent(store: AnyThreads, provider: Any, **how: Any) -> Agent[None, Answer]:
     return Agent("asked", model=provider, output=Answer, store=store, **how)
 
 
@@ -77,7 +77,7 @@ def read_system(seen: Any) -> str:
     ],
 )
 async def test_the_mode_says_whether_the_provider_is_to_hold_its_model_to_the_type(
-    store: LocalStore, mode: Any, knows: bool | None, used: str
+    store: AnyThreads, mode: Any, knows: bool | None, used: str
 ) -> None:
     async with asking(stream(SPEAK(GOOD)), knows=knows) as (server, provider):
         agent = make_agent(store, provider, output_mode=mode)
@@ -94,7 +94,7 @@ async def test_the_mode_says_whether_the_provider_is_to_hold_its_model_to_the_ty
         assert [one.native_output for one in messages] == [False, used == "native"]
 
 
-async def test_a_task_that_is_over_still_says_how_it_was_asked(store: LocalStore) -> None:
+async def test_a_task_that_is_over_still_says_how_it_was_asked(store: AnyThreads) -> None:
     async with asking(stream(SPEAK(GOOD))) as (server, provider):
         agent = make_agent(store, provider)
         done = await agent.run("What?")
@@ -103,7 +103,7 @@ async def test_a_task_that_is_over_still_says_how_it_was_asked(store: LocalStore
     assert (again.output_mode, len(server.requests)) == ("native", 1)
 
 
-async def test_text_is_asked_for_as_text(store: LocalStore) -> None:
+async def test_text_is_asked_for_as_text(store: AnyThreads) -> None:
     agent = Agent("plain", model=ScriptedModel.of("a", "b"), store=store, output_mode="native")
     assert (await agent.run("What?")).output_mode == "text"
     async with agent.thread("key") as thread:
@@ -111,7 +111,7 @@ async def test_text_is_asked_for_as_text(store: LocalStore) -> None:
 
 
 async def test_an_answer_that_was_held_and_does_not_fit_is_sent_back_all_the_same(
-    store: LocalStore,
+    store: AnyThreads,
 ) -> None:
     bad, good = stream(SPEAK('{"text": "a"}')), stream(SPEAK(GOOD))
     async with asking(bad, good, bad, good) as (server, provider):
@@ -124,7 +124,7 @@ async def test_an_answer_that_was_held_and_does_not_fit_is_sent_back_all_the_sam
         assert "count" in json.dumps(seen.json["messages"][-1])
 
 
-async def test_a_schema_that_is_refused_costs_no_turn(store: LocalStore) -> None:
+async def test_a_schema_that_is_refused_costs_no_turn(store: AnyThreads) -> None:
     refused = refusal(400, {"error": {"type": "invalid_request_error", "message": "too complex"}})
     async with asking(refused, stream(SPEAK(GOOD))) as (server, provider):
         agent = make_agent(store, provider)
@@ -137,7 +137,7 @@ async def test_a_schema_that_is_refused_costs_no_turn(store: LocalStore) -> None
     assert len({*map(read_system, server.requests)}) == 1
 
 
-async def test_who_is_no_model_of_a_type_at_all_raises_in_each_mode(store: LocalStore) -> None:
+async def test_who_is_no_model_of_a_type_at_all_raises_in_each_mode(store: AnyThreads) -> None:
     async with asking(stream(SPEAK("no"))) as (_, provider):
         agent = make_agent(store, provider)
         async with agent.thread("key") as thread:
@@ -145,7 +145,7 @@ async def test_who_is_no_model_of_a_type_at_all_raises_in_each_mode(store: Local
                 await thread.send("What?")
 
 
-async def test_values_come_while_they_arrive(store: LocalStore) -> None:
+async def test_values_come_while_they_arrive(store: AnyThreads) -> None:
     async with asking(stream(SPEAK(GOOD), size=7)) as (_, provider):
         agent = make_agent(store, provider)
         async with agent.thread("key") as thread:
@@ -157,7 +157,7 @@ async def test_values_come_while_they_arrive(store: LocalStore) -> None:
     assert len(values) > 1
 
 
-async def test_tools_go_on_being_called(store: LocalStore) -> None:
+async def test_tools_go_on_being_called(store: AnyThreads) -> None:
     @tool
     def look() -> str:
         """Look."""
@@ -169,7 +169,7 @@ async def test_tools_go_on_being_called(store: LocalStore) -> None:
     assert (done.output_mode, [*map(is_held, server.requests)]) == ("native", [True, True])
 
 
-async def test_another_process_asks_by_what_is_recorded(store: LocalStore) -> None:
+async def test_another_process_asks_by_what_is_recorded(store: AnyThreads) -> None:
     """The request that follows from the journal alone is the one that was sent."""
     async with asking(stream(SPEAK(GOOD))) as (server, provider):
         agent = make_agent(store, provider)
@@ -193,7 +193,7 @@ async def test_another_process_asks_by_what_is_recorded(store: LocalStore) -> No
     assert {**body, "stream": True} == server.requests[0].json
 
 
-async def test_an_agent_that_takes_over_asks_as_it_does_itself(store: LocalStore) -> None:
+async def test_an_agent_that_takes_over_asks_as_it_does_itself(store: AnyThreads) -> None:
     handed = stream(SPEAK("", (("c1", "hand_to_other", {"reason": "x"}),)))
     async with asking(handed, stream(SPEAK(GOOD))) as (server, provider):
         first = make_agent(store, provider)
@@ -215,13 +215,13 @@ def test_a_summary_is_not_held_to_the_form_of_answers() -> None:
         assert build_summary_request(config, said, 1, "", one).native_schema is None
 
 
-async def test_models_for_tests_and_scripts_answer_in_words(store: LocalStore) -> None:
+async def test_models_for_tests_and_scripts_answer_in_words(store: AnyThreads) -> None:
     for model in (TestModel(), ScriptedModel.of(GOOD)):
         agent = Agent("t", model=model, output=Answer, store=store, output_mode="native")
         assert (await agent.run("What?")).output_mode == "prompted"
 
 
-async def test_an_endpoint_of_open_models_is_held_only_without_tools(store: LocalStore) -> None:
+async def test_an_endpoint_of_open_models_is_held_only_without_tools(store: AnyThreads) -> None:
     @tool
     def look() -> str:
         """Look."""
@@ -236,13 +236,13 @@ async def test_an_endpoint_of_open_models_is_held_only_without_tools(store: Loca
     assert (alone.output_mode, beside.output_mode) == ("native", "prompted")
 
 
-def test_a_mode_that_there_is_not_is_refused_where_it_is_said(store: LocalStore) -> None:
+def test_a_mode_that_there_is_not_is_refused_where_it_is_said(store: AnyThreads) -> None:
     wrong: Any = "tool"
     with pytest.raises(BuildError, match="no output mode"):
         Agent("x", model=ScriptedModel.of("x"), output=Answer, store=store, output_mode=wrong)
 
 
-async def test_a_schema_in_the_settings_is_left_to_who_put_it_there(store: LocalStore) -> None:
+async def test_a_schema_in_the_settings_is_left_to_who_put_it_there(store: AnyThreads) -> None:
     settings = AgentConfig(max_tokens=0, native_schema={"type": "object", "properties": {}})
     async with asking(stream(SPEAK("{}"))) as (server, provider):
         await Agent("x", model=provider, settings=settings, store=store).run("What?")

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from treadle import Agent, LocalStore, ScriptedModel
+from treadle import Agent, ScriptedModel
 from treadle.agent.partial_values import read_partial
+from treadle.store.threads import AnyThreads
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),
@@ -71,7 +72,7 @@ class Recipe(pydantic.BaseModel):
     steps: list[str]
 
 
-async def test_an_answer_is_followed_while_it_arrives(store: LocalStore) -> None:
+async def test_an_answer_is_followed_while_it_arrives(store: AnyThreads) -> None:
     text = '{"name": "tea", "steps": ["boil", "wait"]}'
     model = ScriptedModel.of({"text": text, "chunk_size": 6})
     agent = Agent("cook", model=model, output=Recipe, store=store)

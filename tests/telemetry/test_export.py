@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from core.samples import CONFIG, answer, broken, call, ended, failure, said, success
 from exchange.recorded import CLAUDE, NAME
+from store_conformance.example import SqliteStore
 from telemetry.judge import list_faults, parse_spans
 from telemetry.receiver import Receiver, run_receiver
 from thread.journals import HEADER, ID, OTHER_ID, at, write
-from treadle import Agent, LocalStore, ScriptedModel, tool
+from treadle import Agent, LocalStore, ScriptedModel, Threads, tool
 from treadle.app import export_trace, import_sessions
 from treadle.app.telemetry.thread_spans import (
     BODY_SIZE_MAX,
@@ -37,6 +38,7 @@ from treadle.errors import (
     RemoteUnavailableError,
     StoreError,
 )
+from treadle.store.threads import AnyThreads
 from treadle.telemetry.spans import FinishedSpan, SpanContext
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.facts import (
@@ -60,6 +62,14 @@ def receiver() -> Iterator[Receiver]:
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStore:
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "home"))
     return LocalStore(tmp_path / "store")
+
+
+@pytest.fixture(params=["folder", "database"])
+def threads(store: LocalStore, tmp_path: Path, request: pytest.FixtureRequest) -> AnyThreads:
+    """The threads of each kind of store that an agent works on."""
+    if request.param == "folder":
+        return store
+    return Threads(SqliteStore(str(tmp_path / "threads.db")))
 
 
 @tool
@@ -87,14 +97,14 @@ def call_stock(*items: str) -> dict[str, object]:
     return {"when": {"step": 0}, "calls": calls, "usage": {"input_tokens": 100, "output_tokens": 7}}
 
 
-async def test_a_conversation_with_tools(store: LocalStore, receiver: Receiver) -> None:
+async def test_a_conversation_with_tools(threads: AnyThreads, receiver: Receiver) -> None:
     done = {"when": {"step": 1}, "text": "Twelve.", "usage": {"input_tokens": 150}}
     model = ScriptedModel.of(call_stock("tea", "none"), done)
-    agent = Agent("shop", model=model, tools=[stock], store=store)
+    agent = Agent("shop", model=model, tools=[stock], store=threads)
     async with agent.thread("one") as thread:
         await thread.send("How much tea is there? sesame")
         thread_id = thread.id
-    exported = export_trace(store, thread_id, receiver.url)
+    exported = export_trace(threads, thread_id, receiver.url)
     assert exported.span_count == len(receiver.spans)
     assert list_faults(receiver.spans) == []
     assert receiver.names[0] == "invoke_agent"
@@ -118,23 +128,23 @@ async def test_a_conversation_with_tools(store: LocalStore, receiver: Receiver) 
     assert receiver.resources[0]["service.name"] == "treadle"
 
     once = {(one.trace_id, one.span_id) for one in receiver.spans}
-    export_trace(store, thread_id, receiver.url)
+    export_trace(threads, thread_id, receiver.url)
     assert {(one.trace_id, one.span_id) for one in receiver.spans} == once
-    lines = export_trace(store, thread_id).lines
-    assert lines == export_trace(store, thread_id).lines
+    lines = export_trace(threads, thread_id).lines
+    assert lines == export_trace(threads, thread_id).lines
     assert root.trace_id.hex() in lines[0].decode()
 
 
 async def test_what_was_said_goes_along_for_who_asks_without_known_secrets(
-    store: LocalStore, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    threads: AnyThreads, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_TOKEN", "open-sesame-4711-please")
     model = ScriptedModel.of(call_stock("tea"), {"when": {"last": "12"}, "text": "Twelve."})
-    agent = Agent("shop", model=model, tools=[stock], store=store, instructions="Be brief.")
+    agent = Agent("shop", model=model, tools=[stock], store=threads, instructions="Be brief.")
     prompt = "How much tea? open-sesame-4711-please"
     async with agent.thread("one") as thread:
         await thread.send(prompt)
-        export_trace(store, thread.id, receiver.url, with_content=True)
+        export_trace(threads, thread.id, receiver.url, with_content=True)
     ((_, of_root),) = receiver.find("invoke_agent")
     assert json.loads(of_root["gen_ai.system_instructions"])[0]["content"] == "Be brief."
     (asked,) = json.loads(of_root["gen_ai.input.messages"])
@@ -154,18 +164,18 @@ async def test_what_was_said_goes_along_for_who_asks_without_known_secrets(
 
 
 async def test_a_task_with_a_sub_agent_whose_spans_name_the_call(
-    store: LocalStore, receiver: Receiver
+    threads: AnyThreads, receiver: Receiver
 ) -> None:
-    clerk = Agent("clerk", model=ScriptedModel.of({"text": "There are 12."}), store=store)
+    clerk = Agent("clerk", model=ScriptedModel.of({"text": "There are 12."}), store=threads)
     asks = {"when": {"step": 0}, "calls": [{"tool": "clerk", "arguments": {"task": "tea?"}}]}
     chief = Agent(
         "chief",
         model=ScriptedModel.of(asks, {"when": {"last": "There are 12"}, "text": "Twelve."}),
         tools=[clerk.as_tool("Knows the stock.")],
-        store=store,
+        store=threads,
     )
     result = await chief.run("How much?")
-    exported = export_trace(store, result.thread_id, receiver.url)
+    exported = export_trace(threads, result.thread_id, receiver.url)
     assert len(exported.threads) == 2
     assert list_faults(receiver.spans) == []
     (calling, of_call), *_ = receiver.find("execute_tool clerk")
@@ -177,22 +187,22 @@ async def test_a_task_with_a_sub_agent_whose_spans_name_the_call(
     (link,) = child.links
     assert (link.trace_id, link.span_id) == (calling.trace_id, calling.span_id)
     assert child.trace_id != calling.trace_id
-    alone = export_trace(store, exported.threads[1])
+    alone = export_trace(threads, exported.threads[1])
     assert alone.threads == exported.threads[1:]
     assert json.loads(alone.lines[0])["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["links"]
 
 
 async def test_a_fork_names_the_turn_that_it_goes_on_from(
-    store: LocalStore, receiver: Receiver
+    threads: AnyThreads, receiver: Receiver
 ) -> None:
-    agent = Agent("echo", model=ScriptedModel.of({"text": "Said."}), store=store)
+    agent = Agent("echo", model=ScriptedModel.of({"text": "Said."}), store=threads)
     async with agent.thread("one") as thread:
         await thread.send("first")
         fork = await thread.fork()
         await fork.send("second")
         await fork.close()
-    export_trace(store, thread.id, receiver.url)
-    export_trace(store, fork.id, receiver.url)
+    export_trace(threads, thread.id, receiver.url)
+    export_trace(threads, fork.id, receiver.url)
     (of_base, _), (of_fork, found) = receiver.find("invoke_agent")
     assert found["treadle.base.thread"] == thread.id
     assert [(one.trace_id, one.span_id) for one in of_fork.links] == [

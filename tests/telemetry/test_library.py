@@ -9,14 +9,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from telemetry.judge import list_faults
 from telemetry.receiver import run_receiver
 
-AGENTS = """
+BEGIN = """
 import asyncio, json, logging, sys
-from treadle import Agent, LocalStore, ScriptedModel, tool
+from treadle import Agent, LocalStore, ScriptedModel, Threads, tool
+"""
 
-store = LocalStore.in_memory()
+MEMORY = "\nstore = LocalStore.in_memory()\n"
+
+DATABASE = """
+sys.path.append("../../examples")
+from sqlite_store import SqliteStore
+store = Threads(SqliteStore(sys.argv[1]))
+"""
+
+AGENTS = """
 asks = {"when": {"step": 0}, "calls": [{"tool": "clerk", "arguments": {"task": "tea?"}}]}
 clerk = Agent("clerk", model=ScriptedModel.of({"text": "There are 12."}), store=store)
 model = ScriptedModel.of(asks, {"when": {"last": "There are 12"}, "text": "Twelve."})
@@ -101,11 +112,13 @@ asyncio.run(chief.run("How much?"))
 print("done")
 """
 
+on_each_store = pytest.mark.parametrize("store", [MEMORY, DATABASE], ids=["memory", "database"])
 
-def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+
+def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
+        [sys.executable, "-W", "error", "-c", program, *arguments],
         env={**clean, "TREADLE_HOME": "/nonexistent", **environment},
         capture_output=True,
         text=True,
@@ -113,8 +126,13 @@ def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_spans_join_the_trace_of_the_program() -> None:
-    done = run(AGENTS + SETUP, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+@on_each_store
+def test_spans_join_the_trace_of_the_program(store: str, tmp_path: Path) -> None:
+    done = run(
+        BEGIN + store + AGENTS + SETUP,
+        str(tmp_path / "threads.db"),
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+    )
     assert (done.returncode, done.stderr) == (0, "")
     spans: list[dict[str, Any]] = json.loads(done.stdout)
     by_id = {one["context"]["span_id"]: one for one in spans}
@@ -143,9 +161,16 @@ def test_spans_join_the_trace_of_the_program() -> None:
     assert "Twelve" not in done.stdout
 
 
-def test_without_a_tracer_the_collector_of_the_environment_is_told() -> None:
+@on_each_store
+def test_without_a_tracer_the_collector_of_the_environment_is_told(
+    store: str, tmp_path: Path
+) -> None:
     with run_receiver() as receiver:
-        done = run(AGENTS + SERVE, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url)
+        done = run(
+            BEGIN + store + AGENTS + SERVE,
+            str(tmp_path / "threads.db"),
+            OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url,
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
         assert list_faults(receiver.spans) == []
         assert sorted(receiver.names) == [
@@ -157,7 +182,7 @@ def test_without_a_tracer_the_collector_of_the_environment_is_told() -> None:
 
 def test_a_collector_that_is_away_costs_a_line_of_the_log_and_a_wrong_address_too() -> None:
     for url, told in (("http://127.0.0.1:9", "cannot be reached"), ("nowhere", "no telemetry:")):
-        done = run(AGENTS + SERVE, OTEL_EXPORTER_OTLP_ENDPOINT=url)
+        done = run(BEGIN + MEMORY + AGENTS + SERVE, OTEL_EXPORTER_OTLP_ENDPOINT=url)
         assert (done.returncode, done.stdout) == (0, "done\n")
         assert told in done.stderr
         assert "Traceback" not in done.stderr
@@ -165,25 +190,26 @@ def test_a_collector_that_is_away_costs_a_line_of_the_log_and_a_wrong_address_to
 
 def test_who_has_neither_imports_nothing_for_it() -> None:
     check = 'print([name for name in sys.modules if "telemetry.f" in name or "opentel" in name])'
-    done = run(AGENTS + SERVE + check)
+    done = run(BEGIN + MEMORY + AGENTS + SERVE + check)
     assert (done.stdout, done.stderr) == ("done\n[]\n", "")
 
 
-def test_a_private_thread_is_not_told_to_the_programs_tracer() -> None:
-    begun = AGENTS + SETUP.partition("\n\nasync def serve")[0]
-    done = run(begun + PRIVATE)
+@on_each_store
+def test_a_private_thread_is_not_told_to_the_programs_tracer(store: str, tmp_path: Path) -> None:
+    begun = BEGIN + store + AGENTS + SETUP.partition("\n\nasync def serve")[0]
+    done = run(begun + PRIVATE, str(tmp_path / "threads.db"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
 def test_no_turn_fails_for_a_tracer_that_does() -> None:
-    begun = AGENTS + SETUP.partition("\n\nasync def serve")[0]
+    begun = BEGIN + MEMORY + AGENTS + SETUP.partition("\n\nasync def serve")[0]
     done = run(begun + BREAK)
     assert (done.returncode, done.stdout) == (0, "Twelve.\n")
     assert "a turn was not told: no span today" in done.stderr
 
 
 def test_a_sub_agent_whose_thread_is_gone_takes_nothing_else_along() -> None:
-    begun = AGENTS + SETUP.partition("\n\nasync def serve")[0]
+    begun = BEGIN + MEMORY + AGENTS + SETUP.partition("\n\nasync def serve")[0]
     done = run(begun + LOSE)
     names = ["chat"] * 3 + ["execute_tool clerk", "execute_tool lose", "invoke_agent"]
     assert (done.returncode, done.stdout, done.stderr) == (0, f"Twelve.\n{names}\n", "")

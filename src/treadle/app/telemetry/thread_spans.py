@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Final
 
 from msgspec import Struct
 
 from treadle.app.stores import user_redactor
 from treadle.app.telemetry.otlp_settings import wants_content
-from treadle.errors import TreadleError, UnknownThreadError
+from treadle.errors import PrivateThreadError, TreadleError, UnknownThreadError
+from treadle.store.local_store import LocalStore
 from treadle.store.threads import AnyThreads
+from treadle.sync.shareable_thread import hold_for_request
 from treadle.telemetry.attributes import CONVERSATION, SUB_AGENT_THREAD
 from treadle.telemetry.content import ContentFormatter
 from treadle.telemetry.metrics import MeasuredSpans
@@ -132,6 +134,37 @@ def _find_base_turn(store: AnyThreads, base: Base) -> SpanContext | None:
     for record in store.scan(base.thread).records[: base.version]:
         spans.apply(record)
     return spans.current
+
+
+def hold_for_sending(store: AnyThreads, thread_id: str) -> AbstractContextManager[None]:
+    """While what is told of a thread is sent, nobody makes it private.
+
+    Who makes a thread private later is the command, which works on folders alone: in another store
+    it counts what is recorded when this begins.
+
+    Raises:
+        PrivateThreadError: it, what it goes on from, or whom it works for, is private.
+        StorageBusyError: it is being sent by somebody else at this moment.
+        StoreError: it cannot be read.
+    """
+    if isinstance(store, LocalStore):
+        return hold_for_request(store, thread_id)
+    todo, seen = [thread_id], {""}
+    while todo:
+        if (one := todo.pop()) in seen:
+            continue
+        seen.add(one)
+        try:
+            fold = store.load(one).fold
+        except UnknownThreadError:
+            if one == thread_id:
+                raise
+            continue  # as in folders, what is not here is nobody's to ask
+        if fold.is_private:
+            raise PrivateThreadError(f"thread {thread_id} is private, or {one}, which it hangs on")
+        base = fold.header.base
+        todo += (fold.header.parent or "", base.thread if base else "")
+    return nullcontext()
 
 
 def encode_in_bodies(spans: Sequence[FinishedSpan], resource: Mapping[str, str]) -> list[bytes]:

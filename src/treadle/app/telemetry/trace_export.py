@@ -12,13 +12,15 @@ from treadle.app.telemetry.otlp_settings import OtlpSettings, read_otlp_settings
 from treadle.app.telemetry.thread_spans import (
     ThreadSpans,
     encode_in_bodies,
+    hold_for_sending,
     list_family,
     measure_thread,
     read_thread_spans,
 )
 from treadle.errors import PrivateThreadError
 from treadle.store.local_store import LocalStore
-from treadle.sync.shareable_thread import hold_for_request
+from treadle.store.port import Store
+from treadle.store.threads import AnyThreads, find_threads
 from treadle.telemetry.content import ContentFormatter
 
 
@@ -36,15 +38,15 @@ class TraceExport(Struct, frozen=True):
 
 
 def export_trace(
-    store: LocalStore, thread: str, url: str = "", *, with_content: bool = False
+    store: Store | AnyThreads, thread: str, url: str = "", *, with_content: bool = False
 ) -> TraceExport:
     """The spans and metrics of a thread and its sub-agents, sent to a collector or handed out.
 
     Whatever state it is in, it need not be free. Exporting it again makes the same spans.
 
     Args:
-        store: where it is.
-        thread: its id, or how that begins or ends.
+        store: where it is: a folder, or a store of a program's own.
+        thread: its id; in a folder also how that begins or ends.
         url: of the collector, without `/v1/traces`; empty for the lines that it would get.
             Headers, time and the service's name are those of the environment (`OTEL_...`).
         with_content: whether what was said goes along, without known secrets. It does besides if
@@ -57,14 +59,15 @@ def export_trace(
         RemoteError: the collector cannot be reached, or does not take it.
         StoreError: it cannot be read.
     """
-    thread_id = store.resolve(thread)
+    threads = find_threads(store)
+    thread_id = threads.resolve(thread) if isinstance(threads, LocalStore) else thread
     settings = read_otlp_settings(os.environ, url or "http://localhost")
     assert settings is not None
     settings = replace(settings, with_content=settings.with_content or with_content)
     content = ContentFormatter(user_redactor().redact) if settings.with_content else None
 
     def read(one: str) -> ThreadSpans:
-        return read_thread_spans(store, one, content)
+        return read_thread_spans(threads, one, content)
 
     family = list_family(read(thread_id), read)
     problems = [one.problem for one in family if one.problem]
@@ -76,7 +79,7 @@ def export_trace(
             lines += [*traces, *metrics]
             continue
         try:
-            with hold_for_request(store, one.thread):  # nothing of it becomes private meanwhile
+            with hold_for_sending(threads, one.thread):  # nothing of it becomes private meanwhile
                 _send(settings, traces, metrics)
         except PrivateThreadError as error:
             if one.thread == thread_id:

@@ -1,23 +1,26 @@
 """Sends turns to a collector as they end: from a thread of its own, in nobody's way.
 
 A collector that is away, slow or hostile costs a line that says so. What it did not get is in the
-journal: `treadle trace ID --otlp URL` sends it at any later time.
+journal: `treadle trace ID --otlp URL` sends it at any later time, `export_trace` from any store.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from treadle.app.telemetry.followed_spans import FollowedSpans
 from treadle.app.telemetry.otlp_settings import OtlpSettings
-from treadle.app.telemetry.thread_spans import ThreadSpans, encode_in_bodies, list_family
+from treadle.app.telemetry.thread_spans import (
+    ThreadSpans,
+    encode_in_bodies,
+    hold_for_sending,
+    list_family,
+)
 from treadle.errors import PrivateThreadError, StorageBusyError, TreadleError
 from treadle.store.local_store import LocalStore
 from treadle.store.threads import AnyThreads
-from treadle.sync.shareable_thread import hold_for_request
 from treadle.telemetry.metrics import MeasuredSpans
 from treadle.telemetry.otlp_json import encode_metrics
 from treadle.telemetry.spans import FinishedSpan
@@ -71,14 +74,16 @@ class TurnExporter:
             except PrivateThreadError:
                 pass  # as it should be
             except TreadleError as error:
-                self._note_problem(error.message)
+                self._note_problem(thread.store, error.message)
             except Exception as error:  # noqa: BLE001  no session ends for what is told of it
-                self._note_problem(f"{type(error).__name__}: {error}")
+                self._note_problem(thread.store, f"{type(error).__name__}: {error}")
             del thread  # with all that it has folded, for which nobody may wait any more
 
-    def _note_problem(self, why: str) -> None:
+    def _note_problem(self, store: AnyThreads, why: str) -> None:
         if not self.problem:
-            self.problem = f"telemetry was not sent: {why}; `treadle trace ID --otlp URL` sends it"
+            is_folder = isinstance(store, LocalStore)
+            way = "`treadle trace ID --otlp URL`" if is_folder else "`treadle.app.export_trace`"
+            self.problem = f"telemetry was not sent: {why}; {way} sends it"
             self._on_problem(self.problem)
 
     def _wait_for_turn(self) -> FollowedSpans | None:
@@ -116,22 +121,10 @@ class TurnExporter:
         metrics = [encode_metrics(measured, resource, thread_id)]
         for count in range(BUSY_COUNT_MAX):
             try:
-                with _hold_for_sending(store, thread_id):
+                with hold_for_sending(store, thread_id):
                     send_otlp(self._settings, traces, metrics)
                 return
             except StorageBusyError:
                 if count == BUSY_COUNT_MAX - 1:
                     raise
                 threading.Event().wait(BUSY_S)
-
-
-def _hold_for_sending(store: AnyThreads, thread_id: str) -> AbstractContextManager[None]:
-    """While what is told of a thread is sent, nobody makes it private.
-
-    In a store of a program's own nobody does later: a thread is private from its beginning or not.
-    """
-    if isinstance(store, LocalStore):
-        return hold_for_request(store, thread_id)
-    if store.load(thread_id).fold.is_private:
-        raise PrivateThreadError(f"thread {thread_id} is private")
-    return nullcontext()
