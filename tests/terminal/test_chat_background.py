@@ -29,6 +29,7 @@ def test_they_are_listed_read_stopped_and_told(
     talk.say("serve it", "It serves.")
     talk.wait_for(is_at_rest)
     talk.say("/tasks", "s  echo listening; cat fifo")
+    talk.wait_for("/tasks stop [ID] ends it")
     talk.say("/tasks s2", "s2 does not run in the background; there are: s1")
     talk.say("/tasks s1", "\nlistening")
     with (repository / "fifo").open("w") as fifo:

@@ -26,7 +26,7 @@ def test_they_are_listed_trusted_completed_and_said(
     write_command(repository, "help", "mine")
     own = Path(environment["HOME"]) / ".agents/skills"
     shutil.copytree(EXAMPLES / "meeting-notes", own / "meeting-notes")
-    talk = start("--approval-mode", "plan", columns=140, rows=80)
+    talk = start("--approval-mode", "plan", columns=220, rows=80)
     talk.wait_for("not used, nobody has trusted them yet: again-2, help")
     talk.say("/again-2 x", "/again-2 is not used")
     talk.say("/skills", "not used: nobody has trusted it yet")

@@ -217,7 +217,7 @@ def test_models_are_chosen_from_a_list_that_marks_the_current_one_and_missing_ke
         talk.wait_for(lambda screen: screen.is_marked("ollama:small"))
         (row,) = [line for line in talk.lines if line.startswith("▸ ollama:small")]
         assert row.endswith("answers now")
-        talk.type("anthropic key")
+        talk.type("anthropic sets")
         talk.wait_for(lambda screen: screen.is_marked("anthropic"))
         assert "no key: Enter sets it up" in talk.shown
         talk.type(ctrl("u") + "coder")

@@ -21,6 +21,8 @@ def test_what_was_typed_stands_above_its_answer_apart_from_what_was_before(start
     assert lines[at + 2 : at + 4] == ["", "> /plan"]
     talk.say("/compress", "there is no /compress; did you mean /compact?")
     assert "\n\n> /compress\nthere is no /compress" in talk.text
+    talk.say("/undo 7", "/undo takes nothing behind it; nothing was done")
+    talk.say("!", "there is no command")
     talk.say("/clear", "a new thread begins with your next prompt")
     talk.type("/exit" + ENTER)
     assert talk.wait_for_end() == 0
@@ -31,6 +33,7 @@ def test_help_is_a_list_to_search_where_it_would_run_out_of_the_screen(start: St
     talk.wait_for("a new thread in")
     talk.say("/help", "What can be typed here")
     talk.wait_for("/status")
+    talk.wait_for_shown("(type to search it)  1 of ")
     assert len(talk.scrollback) == 0
     talk.type(PAGE_DOWN + "earlier prompt")
     talk.wait_for_shown("▸ /rewind")

@@ -129,10 +129,9 @@ class Chat:
         if not text or self.is_leaving:
             return
         head = text.split(maxsplit=1)[0]
-        if text.startswith("!") and text[1:].strip():
-            self.turns.add_command(
-                TurnQueueEntry(text, work=lambda: self._run_shell(text[1:].strip()))
-            )
+        if text.startswith("!"):
+            command = text[1:].strip()
+            self.turns.add_command(TurnQueueEntry(text, work=lambda: self._run_shell(command)))
         elif text.startswith("/") and "/" not in head[1:]:
             self.slash_commands.run(text, steers=steers)
         else:

@@ -82,6 +82,11 @@ class ListDialog:
         self.on_mark()
 
     @property
+    def position(self) -> str:
+        """Which row is marked, of how many: not all of them may be in sight."""
+        return f"{self.index + 1} of {len(self.rows):,}" if len(self.rows) > 1 else ""
+
+    @property
     def unpreviewed(self) -> str | None:
         """The value of the marked row, if its preview is wanted and not there."""
         if self.preview is None or not self.rows:

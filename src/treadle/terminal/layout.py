@@ -218,7 +218,7 @@ class ScreenLayout:
         if isinstance(dialog, TextDialog):
             return [[("bold", to_single_line(dialog.label))]]
         if isinstance(dialog, ListDialog):
-            return [[("bold", to_single_line(dialog.title))]]
+            return [[("bold", to_single_line(dialog.title)), ("dim", f"  {dialog.position}")]]
         if dialog is not None and (draft := self._canvas.buffer.text):
             return [[("dim", f"{PROMPT}{to_single_line(draft)}")]]
         return []

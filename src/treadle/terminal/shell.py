@@ -48,6 +48,8 @@ def check_command(command: str) -> None:
     Raises:
         UsageError: it holds a NUL character, which ends a text there.
     """
+    if not command:
+        raise UsageError("there is no command", hint="write it behind the !, as in `!git status`")
     if "\0" in command:
         raise UsageError(
             "the command was not run: it holds a NUL character (Ctrl+@), which no command can",

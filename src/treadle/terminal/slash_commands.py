@@ -117,6 +117,9 @@ class SlashCommands:
             self._tell_unknown(name)
         elif found.is_prompt:
             chat.turns.add_prompt(text, steers=steers)
+        elif arguments and not found.argument:  # `/undo 7` would take back another turn than meant
+            self._echo(text)
+            chat.notify(f"/{name} takes nothing behind it; nothing was done", "warn")
         elif found.waits_for_turn:
             if found.is_switch:
                 chat.begin_switch()

@@ -260,7 +260,7 @@ def _report_end(end: CommandEnd, output: Output, limit_s: float) -> ToolReturn:
     kind = ToolErrorKind.TIMEOUT if end.cause is Cause.TIMEOUT else ToolErrorKind.CANCELLED
     text = output.text()
     what += "".join(f"; {note}" for note in (*end.notes, *end.hints))
-    raise ToolFailure(kind, f"{what}, its output so far:" if text else f"{what}, no output", text)
+    raise ToolFailure(kind, what if text else f"{what}, no output", text)
 
 
 async def _run_command(

@@ -41,13 +41,14 @@ class ModelChoice(Struct, frozen=True):
     `kind` is `model`; `key` for a provider whose key is missing, which could be given; `problem`
     for one that cannot be asked or did not answer. `name` is what is written to have the model
     answer, of a provider its name and a colon. `note` is the lasting name behind a short one, or
-    what is wrong. `is_current` says that it answers now.
+    what is wrong. `is_current` says that it answers now, `lacks_key` of a model that it could not.
     """
 
     kind: Literal["model", "key", "problem"]
     name: str
     note: str = ""
     is_current: bool = False
+    lacks_key: bool = False
 
 
 class _ServedModels(Struct, frozen=True):
@@ -85,9 +86,9 @@ async def list_model_choices(
     out_of_reach = list[ModelChoice]()
     for alias in catalog.aliases:
         ref = catalog.resolve(alias)
-        choice = ModelChoice("model", alias, ref.name, is_current=ref.name == current)
         problem = problems.get(ref.provider)
         is_keyless = problem is not None and problem.kind == "key"
+        choice = ModelChoice("model", alias, ref.name, ref.name == current, is_keyless)
         (out_of_reach if is_keyless else choices).append(choice)
     for one in found:
         for model in one.models or ():

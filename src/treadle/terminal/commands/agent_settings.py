@@ -115,7 +115,7 @@ def _model_row(choice: ModelChoice) -> ListRow:
         provider = choice.name.removesuffix(":")
         note = f"no key: Enter sets it up ({choice.note})"
         return ListRow(_KEY_OF + provider, provider, note, cells=("",))
-    note = "answers now" if choice.is_current else ""
+    note = "answers now" if choice.is_current else "no key" if choice.lacks_key else ""
     return ListRow(choice.name, choice.name, choice.note, cells=(note,))
 
 

@@ -52,6 +52,7 @@ async def _tasks(chat: Chat, rest: str) -> None:
     else:
         rows = [(one.call_id, f"{one.age_s:.0f} s  {one.command}") for one in running]
         chat.terminal.commit(two_column_table(rows))
+        chat.notify("/tasks ID shows what one has printed, /tasks stop [ID] ends it")
 
 
 async def _show_output(chat: Chat, session: Session, call_id: str) -> None:
