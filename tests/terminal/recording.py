@@ -107,7 +107,9 @@ class RecordingTerminal:
         assert answer in {one.key for one in choices}
         return answer
 
-    async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
+    async def enter(
+        self, label: str, text: str = "", *, is_long: bool = False, is_answer: bool = False
+    ) -> str | None:
         self.asked.append(f"{label} {text}".rstrip())
         return self._answer()
 

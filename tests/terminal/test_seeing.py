@@ -91,6 +91,26 @@ def test_all_of_a_change_is_seen_by_scrolling_and_leaves_one_line(
     assert (repository / "long.txt").read_text().startswith("LINE 1\n")
 
 
+def test_a_change_stays_in_sight_while_one_writes_what_to_do_instead(
+    start: Start, says: Path, repository: Path
+) -> None:
+    changing_all(says, repository)
+    talk = start(rows=24)
+    talk.say("change", WAITING)
+    talk.wait_for(lambda screen: screen.is_asking)
+    talk.answer("n")
+    talk.wait_for_shown("No to edit_file")
+    talk.type("keep line")
+    talk.wait_for_shown("> keep line")
+    assert "  │   1 - line 1" in talk.lines
+    assert "yes, this once" not in talk.shown
+    talk.type(PAGE_DOWN)
+    talk.wait_for(lambda screen: not place(screen).startswith("lines 1-"))
+    talk.type(" 3" + ENTER)
+    talk.wait_for("✗ rejected · edit_file long.txt: keep line 3")
+    assert "needs your approval" not in talk.text
+
+
 def test_all_of_a_long_command_is_asked_about_once_and_answered_on_any_page(
     start: Start, says: Path, repository: Path
 ) -> None:

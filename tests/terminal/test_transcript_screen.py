@@ -74,8 +74,7 @@ def test_it_goes_on_with_the_thread(start: Start, tmp_path: Path, repository: Pa
         f'[[replies]]\nwhen = {{ step = 0 }}\ncalls = [{call}]\n\n[[replies]]\ntext = "It ended."\n'
     )
     talk = start("-m", f"scripted:{tmp_path / 'wait.toml'}", "--approval-mode", "auto", rows=20)
-    talk.say("wait", "working")
-    talk.wait_for("until [ -e go ]")
+    talk.say("wait", "until [ -e go ]")
     talk.type(ctrl("o"))
     look(talk, "(it has not ended)")
     (repository / "go").touch()

@@ -127,7 +127,7 @@ class ApprovalDialogs:
                 asked = edited
             if key == "n":
                 label = f"No to {self._crop(title_of(asked.call), INSTEAD)}{INSTEAD}"
-                reason = await self._terminal.enter(label, is_long=True)
+                reason = await self._terminal.enter(label, is_long=True, is_answer=True)
                 if reason is not None:
                     reason = reason.strip()
                     title = title_of(asked.call)
@@ -187,7 +187,7 @@ class ApprovalDialogs:
                 self._tell("✗", "bad", "counted as failed", title)
                 return Answer(Resolution.FAILED)
             if key == "e":
-                result = await self._terminal.enter("Its result", is_long=True)
+                result = await self._terminal.enter("Its result", is_long=True, is_answer=True)
                 if result is not None:
                     self._tell("✓", "good", "its result was entered", title)
                     return Answer(Resolution.RESULT, result)
@@ -264,7 +264,8 @@ class ApprovalDialogs:
             and kind_of(call.tool_name) is ToolKind.RUN
             and isinstance(command, str)
         ):
-            text = await self._terminal.enter("The command to run instead", command, is_long=True)
+            label = "The command to run instead"
+            text = await self._terminal.enter(label, command, is_long=True, is_answer=True)
             if not (text and text.strip()):
                 return None
             return json.dumps({**arguments, "command": text}, ensure_ascii=False)
@@ -273,7 +274,7 @@ class ApprovalDialogs:
             text = json.dumps(arguments, ensure_ascii=False, indent=2)
         label = "Its arguments, a JSON object"
         while True:
-            changed = await self._terminal.enter(label, text, is_long=True)
+            changed = await self._terminal.enter(label, text, is_long=True, is_answer=True)
             if not (changed and changed.strip()):
                 return None
             if read_object(changed) is not None:

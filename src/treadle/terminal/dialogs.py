@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asyncio import Future
+from asyncio import Future, get_running_loop
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, TypeVar
 
@@ -11,6 +11,7 @@ from treadle.terminal.columns import GAP, crop, fit_columns
 from treadle.terminal.completions import Completion
 from treadle.terminal.live_lines import wrap_text
 from treadle.terminal.ports import ListRow, RowPreview, StyledLine
+from treadle.terminal.question_pane import QuestionPane
 from treadle.thread.safe_text import sanitize_text
 
 T = TypeVar("T")
@@ -22,15 +23,21 @@ _MARK: Final = "▸ "
 
 
 class TextDialog:
-    """A text that is asked for."""
+    """A text that is asked for; `pane` is the question to which it belongs."""
 
     def __init__(
-        self, label: str, answer: Future[str | None], *, is_long: bool, is_secret: bool = False
+        self,
+        label: str,
+        *,
+        is_long: bool = False,
+        is_secret: bool = False,
+        pane: QuestionPane | None = None,
     ) -> None:
         self.label = label
-        self.answer = answer
+        self.answer: Future[str | None] = get_running_loop().create_future()
         self.is_long = is_long
         self.is_secret = is_secret
+        self.pane = pane
 
     def settle(self, text: str | None) -> None:
         """The answer, unless there is one."""

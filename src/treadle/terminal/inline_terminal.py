@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from treadle.terminal.background_color import ThemeChoice
+    from treadle.terminal.question_pane import QuestionPane
     from treadle.terminal.toolkit_application import ToolkitApplication
 
 T = TypeVar("T")
@@ -60,6 +62,7 @@ class InlineTerminal:
         self._folder = folder
         self._history = history
         self._drawing: ToolkitApplication | None = None
+        self._asked: QuestionPane | None = None
         self._is_stopped = False
         self._running: asyncio.Event | None = None
         self._laying_out: asyncio.Future[None] | None = None
@@ -165,31 +168,7 @@ class InlineTerminal:
             self._drawing.hands.show_hint("an output is being laid out; one at a time")
 
     async def _render_in_thread(self, drawing: ToolkitApplication, block: RenderableType) -> None:
-        import asyncio
-        import threading
-
-        loop = asyncio.get_running_loop()
-        text: asyncio.Future[str] = loop.create_future()
-
-        def settle(found: str | Exception) -> None:
-            if text.done():
-                return
-            if isinstance(found, str):
-                text.set_result(found)
-            else:
-                text.set_exception(found)
-
-        def work() -> None:
-            try:
-                found: str | Exception = self._render(block)
-            except Exception as error:  # noqa: BLE001  raised where it is awaited
-                found = error
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(settle, found)
-
-        # A daemon: the end of the program does not wait for it.
-        threading.Thread(target=work, name="layout", daemon=True).start()
-        await drawing.write_between_dialogs(await text)
+        await drawing.write_between_dialogs(await _run_in_daemon(lambda: self._render(block)))
 
     def call_person(self, words: str) -> None:
         """Call somebody who has gone elsewhere."""
@@ -240,21 +219,29 @@ class InlineTerminal:
         drawing = await self._wait_for_application()
         from treadle.terminal.question_pane import QuestionPane
 
-        return await drawing.choose(QuestionPane(question, body, foot), choices)
+        self._asked = QuestionPane(question, body, foot)
+        return await drawing.choose(self._asked, choices)
 
-    async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
+    async def enter(
+        self, label: str, text: str = "", *, is_long: bool = False, is_answer: bool = False
+    ) -> str | None:
         """A text from the person; `None` on Esc, and if the terminal is closed."""
-        try:
-            return await (await self._wait_for_application()).enter(label, text, is_long=is_long)
-        except EOFError:
-            return None
+        return await self._enter(label, text, is_long=is_long, is_answer=is_answer)
 
     async def enter_secret(self, label: str) -> str | None:
         """A text that is shown as dots; `None` on Esc, and if the terminal is closed."""
-        try:
-            return await (await self._wait_for_application()).enter(label, "", is_secret=True)
-        except EOFError:
-            return None
+        return await self._enter(label, "", is_secret=True)
+
+    async def _enter(
+        self, label: str, text: str, *, is_answer: bool = False, **how: bool
+    ) -> str | None:
+        with contextlib.suppress(EOFError):
+            drawing = await self._wait_for_application()
+            from treadle.terminal.dialogs import TextDialog
+
+            pane = self._asked if is_answer else None
+            return await drawing.enter(text, TextDialog(label, pane=pane, **how))
+        return None
 
     async def pick(
         self,
@@ -287,3 +274,28 @@ class InlineTerminal:
         if self._running is None:
             self._running = asyncio.Event()
         return self._running
+
+
+async def _run_in_daemon(work: Callable[[], T]) -> T:
+    """Do it in a thread for which the end of the program does not wait. Raises what it raises."""
+    import asyncio
+    import threading
+
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+
+    def settle(settle_result: Callable[[], None]) -> None:
+        if not result.done():
+            settle_result()
+
+    def run() -> None:
+        try:
+            found = work()
+            done = partial(result.set_result, found)
+        except Exception as error:  # noqa: BLE001  raised where it is awaited
+            done = partial(result.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(settle, done)
+
+    threading.Thread(target=run, name="layout", daemon=True).start()
+    return await result

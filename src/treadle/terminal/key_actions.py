@@ -400,6 +400,14 @@ def _bind_text_dialog(canvas: Canvas, hands: KeyActions, bound: KeyBindings) -> 
         lambda: isinstance(canvas.dialog, TextDialog) and not canvas.dialog.is_secret
     )
     bound.add("c-g", filter=is_shown)(lambda _: hands.edit())
+
+    def scroll(pages: int) -> None:
+        dialog = canvas.dialog
+        if isinstance(dialog, TextDialog) and dialog.pane is not None:
+            dialog.pane.scroll(pages)
+
+    bound.add("pagedown", filter=is_entering)(lambda _: scroll(1))
+    bound.add("pageup", filter=is_entering)(lambda _: scroll(-1))
     for press in (("c-j",), ("escape", "c-m")):
         bound.add(*press, filter=is_long)(lambda _: canvas.answer.insert_text("\n"))
         bound.add(*press, filter=is_entering & ~is_long)(lambda _: None)

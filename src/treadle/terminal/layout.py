@@ -68,6 +68,7 @@ class ScreenLayout:
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
         self._live, self._queue, self._title = _LineWindow(), _LineWindow(), _LineWindow()
+        self._label = _LineWindow()
         self._list, self._status = _LineWindow(), _LineWindow()
         self._question = _LineWindow(str)
         self._input_height = 1
@@ -110,6 +111,7 @@ class ScreenLayout:
                     self._queue.window,
                     self._title.window,
                     self._question.window,
+                    self._label.window,
                     ConditionalContainer(self._input, Condition(lambda: canvas.dialog is None)),
                     ConditionalContainer(
                         self._answer,
@@ -157,6 +159,8 @@ class ScreenLayout:
         room -= self._question.height
         self._title.lines = self._title_lines()[:room]
         room -= self._title.height
+        self._label.lines = self._label_lines()[:room]
+        room -= self._label.height
         hint = self._canvas.hint or self._question_hint
         facts = self._canvas.scene.facts
         mode = describe_mode(self._canvas.app, self._canvas.buffer)
@@ -185,15 +189,16 @@ class ScreenLayout:
     def _question_height(self, room: int, width: int) -> int:
         """Rows of what is asked: all that its choices leave, half of the screen at the least."""
         dialog = self._canvas.dialog
-        if not isinstance(dialog, ChoiceDialog) or dialog.pane is None:
+        if not isinstance(dialog, ChoiceDialog | TextDialog) or dialog.pane is None:
             return 0
         room -= OTHER_ROWS_MIN
-        left = max(room - dialog.height(width), room // 2)
+        below = dialog.height(width) if isinstance(dialog, ChoiceDialog) else 1
+        left = max(room - below, room // 2)
         return max(0, min(dialog.pane.height(width), left))
 
     def _fit_question(self, height: int, width: int) -> None:
         dialog = self._canvas.dialog
-        pane = dialog.pane if isinstance(dialog, ChoiceDialog) else None
+        pane = dialog.pane if isinstance(dialog, ChoiceDialog | TextDialog) else None
         lines = [] if pane is None else pane.lines(width, height)
         self._question.lines = [[(one[0], one[1]) for one in line] for line in lines]
 
@@ -213,13 +218,17 @@ class ScreenLayout:
         dialog = self._canvas.dialog
         return dialog.hint if isinstance(dialog, ChoiceDialog) else ""
 
+    def _label_lines(self) -> list[StyledLine]:
+        dialog = self._canvas.dialog
+        if not isinstance(dialog, TextDialog):
+            return []
+        return [[("bold", to_single_line(dialog.label))]]
+
     def _title_lines(self) -> list[StyledLine]:
         dialog = self._canvas.dialog
-        if isinstance(dialog, TextDialog):
-            return [[("bold", to_single_line(dialog.label))]]
         if isinstance(dialog, ListDialog):
             return [[("bold", to_single_line(dialog.title)), ("dim", f"  {dialog.position}")]]
-        if dialog is not None and (draft := self._canvas.buffer.text):
+        if isinstance(dialog, ChoiceDialog) and (draft := self._canvas.buffer.text):
             return [[("dim", f"{PROMPT}{to_single_line(draft)}")]]
         return []
 

@@ -203,7 +203,9 @@ class PlainTerminal:
                 return line
             self._print("lines before this question, or in a row, were not taken\n")
 
-    async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
+    async def enter(
+        self, label: str, text: str = "", *, is_long: bool = False, is_answer: bool = False
+    ) -> str | None:
         """Read a text; an empty line leaves the text that stands there, or none if none does.
 
         A long one may have several lines, each but the last ending with a backslash.

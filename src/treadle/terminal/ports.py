@@ -220,13 +220,16 @@ class Terminal(Protocol):
         """
         ...
 
-    async def enter(self, label: str, text: str = "", *, is_long: bool = False) -> str | None:
+    async def enter(
+        self, label: str, text: str = "", *, is_long: bool = False, is_answer: bool = False
+    ) -> str | None:
         """A text from the person, beginning with `text`; `None` if they think better of it (Esc).
 
         Args:
             label: what is asked for.
             text: what stands there already.
             is_long: whether it may have several lines.
+            is_answer: whether it answers what `choose` has asked last, which stays in sight.
         """
         ...
 

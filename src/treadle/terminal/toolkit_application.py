@@ -314,18 +314,14 @@ class ToolkitApplication:
         if self._pressed_at == pressed_at and dialog.pending is not None:
             dialog.settle(dialog.choices[dialog.pending].key)
 
-    async def enter(
-        self, label: str, text: str, *, is_long: bool = False, is_secret: bool = False
-    ) -> str | None:
-        """Wait for a text."""
+    async def enter(self, text: str, dialog: TextDialog) -> str | None:
+        """Wait for a text; `text` stands there already."""
         async with self._turn:
-            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
             self.answer.text = text
             self.answer.cursor_position = len(text)
-            dialog = TextDialog(label, answer, is_long=is_long, is_secret=is_secret)
             try:
                 with self._show_dialog(dialog):
-                    return await answer
+                    return await dialog.answer
             finally:
                 self.answer.reset()  # with what could be undone
 
