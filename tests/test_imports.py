@@ -33,6 +33,7 @@ ALLOWED: Final = {
     "treadle.thread.codec": PURE | {"re"},
     "treadle.thread.ids": PURE | {"re"},
     "treadle.thread.safe_text": PURE | {"re"},
+    "treadle.thread.question_digest": PURE | {"hashlib"},
     "treadle.thread.record": PURE | {"hashlib", "re"},
     "treadle.thread.snapshot": PURE | {"hashlib"},
 }

@@ -30,6 +30,8 @@ MAY_USE: Final = {
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
     "app/evaluation/result_file.py": {"secrets"},  # the ids of evaluations
     "app/pages/local_site.py": {"secrets"},  # links and cookies
+    "app/pages/local_acts.py": {"datetime"},  # until when a request waits
+    "pages/act_routes.py": {"secrets"},  # the ids of forms
     "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files
     "store/sqlite_journal_mode.py": {"time"},  # a deadline

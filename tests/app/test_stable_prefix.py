@@ -97,7 +97,7 @@ async def go_on_in_chat(speaker: Speaker, thread: str, folder: Path, modes: list
     def tell(_: object) -> None:
         pass
 
-    people = ChatCallbacks(tell, refuse, ask, tell, tell, find_model, answer_server)
+    people = ChatCallbacks(tell, refuse, ask, tell, tell, find_model, answer_server, lambda: None)
     chat = ChatSession(ChatOptions(model=speaker.model, cwd=str(folder)), people)
     await chat.prepare(thread)
     session = await chat.open()

@@ -61,7 +61,8 @@ def test_each_entry_says_what_it_is_under_a_name_of_its_own() -> None:
         *("context_observed", "extra_set", "files_not_saved", "files_saved", "foreign"),
         *("git_observed", "granted", "hook_completed", "imported", "input_queued"),
         *("input_withdrawn", "kind_granted", "llm_completed", "llm_error", "merged", "pinned"),
-        *("privacy_set", "recovered", "renamed", "restored", "results_masked"),
+        *("privacy_set", "recovered", "renamed", "request_taken", "restored"),
+        "results_masked",
         *("retry_timeout_fired", "revoked"),
         *(
             "rewound",

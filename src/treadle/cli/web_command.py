@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     help="Where to listen on this machine; any port that is free, if nothing is said.",
 )
 def command(*, no_browser: bool, port: int) -> None:
-    """Read this machine's threads in a browser, live while an agent works.
+    """Read this machine's threads in a browser, live while an agent works, and answer it there.
 
     The link that it prints opens the pages in one browser, once; Enter prints another. Nothing is
     reachable from other machines, and no server and no account is needed. Ctrl-C ends it.

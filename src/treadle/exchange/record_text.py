@@ -145,6 +145,17 @@ def _describe_background_end(entry: facts.BackgroundEnded, _: NameOf) -> RecordT
     return RecordText(text, entry.output.rstrip())
 
 
+_ASKED: Final = {
+    "approve": "yes to",
+    "always": "yes, and always, to",
+    "change": "a changed call in place of",
+    "reject": "no to",
+    "prompt": "said something",
+    "steer": "said something into the turn",
+    "interrupt": "stopped the turn",
+}
+"""What a request asks for, by its act, behind who made it."""
+
 _WANTED: Final = {
     "form": "a form",
     "visit": "the visit of an address",
@@ -214,6 +225,10 @@ DESCRIPTIONS: Final[Mapping[type, DescribeRecord | None]] = MappingProxyType(
         ),
         facts.CommandBegun: _describe_command_start,
         facts.CommandShown: _describe_command,
+        facts.RequestTaken: lambda entry, name_of: RecordText(
+            f"{entry.by}: {_ASKED.get(entry.act, entry.act)}"
+            + (f" {name_of(entry.call_id)}" if entry.call_id else "")
+        ),
         facts.BackgroundEnded: _describe_background_end,
         facts.ServerAsked: lambda entry, _: RecordText(
             f"the server {entry.server} asks for {_WANTED[entry.wants]}", entry.text

@@ -62,7 +62,7 @@ def make_call_view(call: ReadableCall) -> CallView:
         return CallView(title, tuple(_list_command_blocks(arguments, command)))
     patch = arguments.get("input")
     if kind is ToolKind.PATCH and isinstance(patch, str):
-        return CallView(call.tool_name, (_make_patch_block(patch),))
+        return CallView(call.tool_name, (make_patch_block(patch),))
     path = arguments.get("path")
     if kind in (ToolKind.EDIT, ToolKind.WRITE) and isinstance(path, str):
         blocks = tuple(_list_change_blocks(arguments))
@@ -120,10 +120,11 @@ def _make_diff_block(old: str, new: str) -> CallBlock:
     return CallBlock(BlockKind.DIFF, lines=tuple(map(_read_diff_line, compared[3:])))
 
 
-def _make_patch_block(patch: str) -> CallBlock:
+def make_patch_block(patch: str) -> CallBlock:
+    """Lines that begin as those of a diff do. LF alone ends one: a text could feign another."""
     lines = [
         (LineKind.PLACE, line) if line.startswith(("***", "@@")) else _read_diff_line(line)
-        for line in patch.splitlines()
+        for line in patch.removesuffix("\n").split("\n")
     ]
     return CallBlock(BlockKind.DIFF, lines=tuple(lines))
 

@@ -20,6 +20,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
+from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
+from treadle.pages.page_refusal import PageRefusal as PageRefusal
 from treadle.pages.ports import LiveState, PageSource
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
 from treadle.pages.thread_page import make_thread_page
@@ -53,7 +55,7 @@ HEADERS: Final = {
     "content-security-policy": POLICY,
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # or a form would not say where it stands
     "x-content-type-options": "nosniff",
     "x-robots-tag": "noindex, nofollow",
 }
@@ -65,14 +67,6 @@ _MEDIA_TYPES: Final = {
     "times.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
-
-
-class PageRefusal(Exception):  # noqa: N818  it is an answer, not a fault
-    """Why there is no page, for its reader."""
-
-    def __init__(self, status: int, title: str, text: str, hint: str = "") -> None:
-        super().__init__(title)
-        self.status, self.title, self.text, self.hint = status, title, text, hint
 
 
 def send_page(name: str, status: int = 200, **values: Any) -> Response:
@@ -100,13 +94,18 @@ class Pages:
     Args:
         find_source: the threads that who asks may see.
         is_stopping: whether whoever watches is to be let go.
+        acts: who does what visitors ask for, and whose forms count; without it pages only read.
     """
 
     def __init__(
-        self, find_source: Callable[[Request], PageSource], is_stopping: Callable[[], bool]
+        self,
+        find_source: Callable[[Request], PageSource],
+        is_stopping: Callable[[], bool],
+        acts: tuple[Acts, FormGuard] | None = None,
     ) -> None:
         self._find_source = find_source
         self._is_stopping = is_stopping
+        self._acts = None if acts is None else ActRoutes(*acts, send_page, HEADERS)
 
     def list_routes(self) -> list[Route]:
         """The paths."""
@@ -117,7 +116,8 @@ class Pages:
             "/threads/{thread_id}/live": self._follow_thread,
         }
         routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
-        return [*routes, make_static_route()]
+        acts = [] if self._acts is None else self._acts.list_routes()
+        return [*routes, *acts, make_static_route()]
 
     async def _show_threads(self, request: Request) -> Response:
         query, source = _read_query(request), self._find_source(request)
@@ -147,7 +147,10 @@ class Pages:
         view = await _ask(lambda: make_thread_page(source.read_thread(thread_id), page))
         if view is None:
             raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
-        return send_page("thread.html", view=view)
+        if self._acts is None or view.page != view.page_count:
+            return send_page("thread.html", view=view)
+        # What can be done is done where the thread ends.
+        return send_page("thread.html", view=view, **await self._acts.make_values(view.id))
 
     async def _show_output(self, request: Request) -> Response:
         source, names = self._find_source(request), request.path_params

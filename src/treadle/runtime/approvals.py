@@ -26,6 +26,7 @@ from treadle.core.events import ApprovalDecided, CallAssessed
 from treadle.core.messages import ToolCall
 from treadle.core.tools import Access, ApprovalBinding, ToolExecutionOutcome
 from treadle.errors import UsageError
+from treadle.runtime.given_answers import GivenAnswer, GivenAnswers
 from treadle.runtime.grants import make_grants, make_kind_grants, make_tool_grant
 from treadle.runtime.inbox import Inbox
 from treadle.runtime.ports import Tools
@@ -74,6 +75,7 @@ class Approvals:
         self._open: Question | None = None
         self._settled = asyncio.Event()
         self._reruns: dict[str, ApprovalBinding | UnsetType] = {}
+        self._given = GivenAnswers()
         self._repeats: Counter[str] = Counter()
         self._failures: dict[str, str] = {}
         """Why calls would fail, as they were looked at last."""
@@ -161,25 +163,39 @@ class Approvals:
         has_decided = False
         for question in self._journal.machine.questions:
             answer, current = self._judge(question)
+            given = self._given.pop(question, self.fill_scope)
             if isinstance(answer, StartCall):
                 self._turn.fold(self.make_decision(question, current, Approved()))
             elif isinstance(answer, RefuseCall):
                 assert isinstance(answer.outcome, ToolExecutionOutcome.Error)
                 why = Rejected(answer.outcome.error.message)
                 self._turn.fold(self.make_decision(question, current, why))
+            elif isinstance(answer, AskPerson) and given is not None:
+                self._journal.stage(given.taken)
+                self._record_verdict(question, given.question, given.verdict)
+                given.on_recorded()
             elif isinstance(answer, AskPerson) and self._approve is not None:
                 asked = self._wait_for_verdict(answer.question)
                 if (verdict := await self._inbox.run_unless_stopped(asked)) is None:
-                    return True  # by what was changed meanwhile
-                for granted in make_grants(answer.question, verdict):
-                    self._journal.stage(granted)
-                decided = self.make_decision(question, answer.question, verdict.decision)
-                self._turn.fold(decided)
-                self._journal.commit()  # what was said is not asked again, whatever happens
+                    return True  # by what was changed, or said elsewhere, meanwhile
+                self._record_verdict(question, answer.question, verdict)
             else:
                 continue
             has_decided = True
         return has_decided
+
+    def give_answer(self, given: GivenAnswer) -> None:
+        """Take it when its question comes up; one that is being asked is asked no more."""
+        self._given.put(given)
+        if self._open is not None and self._open.call.id == given.question.call.id:
+            self._settled.set()
+
+    def _record_verdict(self, question: Question, shown: Question, verdict: Verdict) -> None:
+        """What a person said is durable when this returns: it is not asked again."""
+        for granted in make_grants(shown, verdict):
+            self._journal.stage(granted)
+        self._turn.fold(self.make_decision(question, shown, verdict.decision))
+        self._journal.commit()
 
     async def _wait_for_verdict(self, question: Question) -> Verdict | None:
         """What a person says; `None` if a change settles the question before they say it."""
@@ -243,7 +259,7 @@ class Approvals:
             UsageError: a call does not wait, or what is to be granted was not approved.
         """
         asked = {question.call.id: question for question in self._journal.machine.questions}
-        shown = {call_id: self._fill_scope(question) for call_id, question in asked.items()}
+        shown = {call_id: self.fill_scope(question) for call_id, question in asked.items()}
         for call_id in decisions:
             if call_id not in asked:
                 calls = ", ".join(sorted(asked)) or "none"
@@ -269,7 +285,7 @@ class Approvals:
             entries.append(self.make_decision(asked[call_id], shown[call_id], decision))
         return entries
 
-    def _fill_scope(self, question: Question) -> Question:
+    def fill_scope(self, question: Question) -> Question:
         """A question that a fork has without its scope, with the one it has here.
 
         Others are as they were shown: a yes to them is for that.

@@ -49,6 +49,7 @@ class Driver:
         self.journal = parts.journal
         self.performer = parts.performer
         self.background = parts.background
+        self.approvals = parts.approvals
         self._parts = parts
         self._live = live
         self._loop = TurnLoop(parts, self._make_configuration(config), self._make_configuration)
@@ -171,20 +172,21 @@ class Driver:
         self._parts.sub_agents.offer(sub_agents)
         try:
             self._loop.configuration = self._make_configuration(config)
-            self._parts.approvals.apply_configuration(self._loop.configuration, tools)
+            self.approvals.apply_configuration(self._loop.configuration, tools)
             if isinstance(self._parts.turn.due, SendLlmRequest | Summarize):
                 self._parts.turn.due = self.journal.machine.obligations()  # as it is sent now
             self._commit_at_once()
         except BaseException:
             self.performer.provider, self.performer.tools = before
-            self._parts.approvals.tools = before[1]
+            self.approvals.tools = before[1]
             raise
         self._parts.sub_agents.follow_configuration()
 
-    def record(self, entry: Entry) -> None:
-        """Make a fact durable, whether a turn is running or not."""
+    def record(self, *entries: Entry) -> None:
+        """Make facts durable together, whether a turn is running or not."""
         self.journal.check_writable()
-        self.journal.stage(entry)
+        for entry in entries:
+            self.journal.stage(entry)
         self._commit_at_once()
 
     def _commit_at_once(self) -> None:
@@ -231,7 +233,7 @@ class Driver:
                 calls is approved here, or a person is being asked already; nothing was recorded.
             StoreError: as `resume`.
         """
-        entries = self._parts.approvals.make_entries(decisions, grant, kinds or {})
+        entries = self.approvals.make_entries(decisions, grant, kinds or {})
         if self.is_running:
             raise UsageError("a person is being asked already", hint="wait until that is over")
         return await self.run(*entries)

@@ -27,7 +27,14 @@ from treadle.runtime.options import DriverOptions, check_parts
 from treadle.runtime.parts import make_journal, make_parts
 from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.thread.document import ThreadMetadata
-from treadle.thread.facts import CommandBegun, CommandShown, InputQueued, InputWithdrawn, Renamed
+from treadle.thread.facts import (
+    CommandBegun,
+    CommandShown,
+    InputQueued,
+    InputWithdrawn,
+    Renamed,
+    RequestTaken,
+)
 from treadle.thread.record import replace_surrogates
 from treadle.thread.typed_words import strip_additions
 
@@ -152,19 +159,22 @@ class Session:
         seen: tuple[SeenFile, ...] = (),
         *,
         steers: bool = False,
+        taken: RequestTaken | None = None,
     ) -> None:
         """Have something heard later; it is durable when this returns.
 
         While a turn runs, what `steers` is heard before the turn's next request to the model, which
         is after the calls in flight; everything else, and what came too late for that, in turns of
         their own behind the running one, in order. If no turn runs, the next `turn` or `resume`
-        delivers it first. A turn that is cancelled leaves it where it is.
+        delivers it first. A turn that is cancelled leaves it where it is. What was said elsewhere
+        is recorded with who said it (`taken`).
 
         Raises:
             UsageError: there is nothing in the text.
             StoreError: as `turn`.
         """
-        self.driver.record(InputQueued(_make_prompt(text, attachments, seen), steers))
+        said = InputQueued(_make_prompt(text, attachments, seen), steers)
+        self.driver.record(*([] if taken is None else [taken]), said)
 
     @property
     def queued_inputs(self) -> tuple[tuple[str, bool], ...]:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.question_text import escape_name, list_offered_kinds, read_object
@@ -108,6 +107,7 @@ class ApprovalDialogs:
 
     async def _ask_for_verdict(self, question: Question) -> Verdict:
         from treadle.answers import Verdict
+        from treadle.app.sessions.changed_calls import make_changed_question
         from treadle.core.approval import Approved, Modified, Rejected
 
         asked = question
@@ -121,7 +121,7 @@ class ApprovalDialogs:
                 kinds = asked.scope.kinds
                 return self._allow(asked.call, Verdict(Approved(), always=True, kinds=kinds))
             if key == "e" and (changed := await self._edit_arguments(asked.call)) is not None:
-                edited = _make_edited_question(asked, changed, self._context.folder())
+                edited = make_changed_question(asked, changed, self._context.folder())
                 if RiskLevel.CRITICAL not in (asked.risk, edited.risk):
                     return self._allow(edited.call, Verdict(Modified(changed)))
                 asked = edited
@@ -313,23 +313,3 @@ def _list_long_coverage(question: Question) -> Iterator[RenderableType]:
     if len(_describe_coverage(question)) > COVERED_LENGTH_MAX:
         yield styled_text("  a yes for always would cover:", "dim")
         yield from (styled_text(f"    {kind}") for kind in list_offered_kinds(question))
-
-
-def _make_edited_question(question: Question, arguments_json: str, folder: str) -> Question:
-    """The question about a call as it was edited; a command is judged anew."""
-    from treadle.risk.assess import assess
-
-    def command_of(call: ToolCall) -> str:
-        command = (read_arguments(call) or {}).get("command")
-        return command if isinstance(command, str) else ""
-
-    call = replace(question.call, arguments_json=arguments_json)
-    risk, reasons = question.risk, question.scope.reasons
-    if kind_of(call.tool_name) is ToolKind.RUN:
-        before, after = (assess(command_of(one), folder) for one in (question.call, call))
-        risk = after.risk
-        reasons = (*(one for one in reasons if one not in before.reasons), *after.reasons)
-    scope = replace(question.scope, reasons=reasons, kinds=())
-    return replace(
-        question, call=call, risk=risk, reason="this is the call as you have edited it", scope=scope
-    )

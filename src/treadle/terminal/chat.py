@@ -48,10 +48,12 @@ class Chat:
     _approvals: ApprovalDialogs
 
     def __init__(self, options: ChatOptions) -> None:
+        self.turns = TurnQueue(self)
         people = ChatCallbacks(
             *(self._on_output, self._approve, self._ask, self.notify, self.set_prompts),
             self._find_model,
             lambda one: self._approvals.answer_server(one),  # noqa: PLW0108  it comes later
+            self.turns.go_on,
         )
         self.options = options
         self.sessions = ChatSession(options, people)
@@ -63,12 +65,10 @@ class Chat:
         self._transcripts = TranscriptReader(self.show_error)
         self._untold: list[tuple[str, str]] = []
         """Lines for the person from before there was a screen."""
-        self._is_attached = self._has_vim_keys = self._is_silent = False
+        self._is_attached = self._has_vim_keys = self._is_silent = self.is_leaving = False
         self._switching_count = 0
         """Commands, run or waiting, that may end in a private thread."""
         self._bug: BaseException | None = None
-        self.is_leaving = False
-        self.turns = TurnQueue(self)
         self._signalled_at = -SECOND_SIGNAL_S
 
     def attach(self, terminal: Terminal, view: ChatView) -> None:

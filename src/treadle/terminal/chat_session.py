@@ -71,6 +71,8 @@ class ChatCallbacks(Struct, frozen=True):
     """The lasting name of a model in place of one that cannot answer; `None` for none."""
     answer_server: AskPersonForServer
     """Asked what servers of tools ask back."""
+    go_on: Callable[[], None]
+    """Called when something was said on a page that only a turn can act on."""
 
 
 class ChatSession:
@@ -221,7 +223,7 @@ class ChatSession:
         )
         self.thread_id = self.session.thread_id
         setup.notices.clear()
-        self._background = BackgroundSync(setup, people.tell)
+        self._background = BackgroundSync(setup, people.tell, people.go_on)
         self._background.begin(self.session)
         return self.session
 

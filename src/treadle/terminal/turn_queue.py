@@ -142,6 +142,18 @@ class TurnQueue:
             ]
         )
 
+    def go_on(self) -> None:
+        """Something was said on a page that only a turn can act on: begin one, if none runs."""
+        self._is_held = False
+        if not self._chat.is_at_work and not self._chat.is_leaving:
+            self._chat.start_work(self._resume_turns())
+
+    async def _resume_turns(self) -> None:
+        session = self._chat.sessions.session
+        if session is not None:
+            await self.run_turn(session, session.resume())
+            await self._run_turns()
+
     def pause(self) -> None:
         """Something was interrupted, or failed: nothing begins by itself."""
         self._is_held, self._is_hold_told = True, False

@@ -164,6 +164,20 @@ class CommandShown(_Fact, frozen=True, tag="command_shown"):
     id: str = ""
 
 
+class RequestTaken(_Fact, frozen=True, tag="request_taken"):
+    """A person has said something where the session itself does not ask: on a page, say.
+
+    It is recorded in the batch of what it led to. `id` is that of the request, which is taken once,
+    whatever happens; `act` is what was asked for, `by` who asked and from where, for people.
+    `call_id` is the call that it answers, if it is an answer.
+    """
+
+    id: str
+    act: str
+    by: str
+    call_id: str = ""
+
+
 class BackgroundEnded(_Fact, frozen=True, tag="background_ended"):
     """A command has ended that went on when the call that began it had its result.
 
@@ -391,6 +405,7 @@ Fact: TypeAlias = (
     | InputWithdrawn
     | CommandBegun
     | CommandShown
+    | RequestTaken
     | BackgroundEnded
     | ServerAsked
     | ServerAnswered

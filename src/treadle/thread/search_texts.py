@@ -234,6 +234,7 @@ TEXT_FUNCTIONS: Final[Mapping[type, Callable[[Any], Iterable[SearchText]]]] = Ma
             (SearchTextKind.PLACE, entry.folder),
         ],
         facts.CommandShown: _list_command_texts,
+        facts.RequestTaken: _list_no_texts,
         facts.ServerAsked: lambda entry: [(SearchTextKind.OUTPUT, entry.text)],
         facts.ServerAnswered: lambda entry: [(SearchTextKind.OUTPUT, entry.text)],
         facts.BackgroundEnded: lambda entry: [(SearchTextKind.OUTPUT, entry.output)],

@@ -162,6 +162,7 @@ class HeldThread:
             refuse_foreign_tools(setup)
         self.session = open_conversation(setup, self._on_output)
         self.thread_id = self.session.thread_id
+        # An editor knows of no turn that it has not begun: what is said then waits for its next.
         self._background = BackgroundSync(setup, self._host.notify)
         self._background.begin(self.session)
 

@@ -24,8 +24,10 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from treadle.app.pages.local_acts import LocalActs
 from treadle.app.pages.local_threads import LocalThreads
 from treadle.errors import ConfigError
+from treadle.pages.act_routes import FormGuard
 from treadle.pages.site import HEADERS, PageRefusal, Pages, send_page_refusal
 from treadle.platform.socket_owner import find_socket_user
 from treadle.store.local_store import LocalStore
@@ -73,7 +75,10 @@ class LocalSite:
         self._links: set[str] = set()
         self._is_stopping = False
         threads = LocalThreads(store)
-        self._pages = Pages(lambda _: threads, lambda: self._is_stopping)
+        self._acts = LocalActs(store)
+        origins = frozenset(f"http://{host}" for host in self._hosts)
+        guard = FormGuard(self._session, origins)
+        self._pages = Pages(lambda _: threads, lambda: self._is_stopping, (self._acts, guard))
         routes = [Route("/open/{token}", self._open), *self._pages.list_routes()]
         self._app = Starlette(
             routes=routes,
@@ -90,6 +95,10 @@ class LocalSite:
     def stop(self) -> None:
         """Let go whoever watches."""
         self._is_stopping = True
+
+    async def close(self) -> None:
+        """Stop what was begun on a page; it can be resumed."""
+        await self._acts.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer who may ask."""
@@ -174,7 +183,17 @@ def serve_pages(store: LocalStore, port: int, started: Callable[[LocalSite], Non
         server = _Server(config, site)
         listening.listen()
         started(site)
-        asyncio.run(server.serve([listening]))
+        asyncio.run(_serve(server, site, listening))
+
+
+async def _serve(server: uvicorn.Server, site: LocalSite, listening: socket.socket) -> None:
+    try:
+        await server.serve([listening])
+    finally:
+        closing = asyncio.ensure_future(site.close())
+        while not closing.done():  # a signal that ended the server cancels this, too
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(closing)
 
 
 class _Server(uvicorn.Server):

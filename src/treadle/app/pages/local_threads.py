@@ -40,7 +40,7 @@ class _KeptThread(Struct, frozen=True):
 
 
 class LocalThreads:
-    """See `PageSource`. It only reads.
+    """See `PageSource`.
 
     Args:
         store: the threads of this machine.

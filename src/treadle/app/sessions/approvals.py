@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sessions.adoption import find_excluded_tool
+from treadle.app.sessions.changed_calls import check_changed_arguments
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.open_threads import OnOutput, OpenThread, reopen_thread
 from treadle.app.sessions.setup import RunChoice, Setup
@@ -18,7 +19,6 @@ from treadle.app.threads.question_text import (
     describe_cut,
     describe_possible_grant,
     escape_name,
-    read_object,
 )
 from treadle.core.approval import (
     NO_SCOPE,
@@ -34,8 +34,6 @@ from treadle.core.tools import Access
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
 from treadle.store.local_store import LocalStore
-from treadle.tool_failure import ToolFailure
-from treadle.tools.builtin import find_builtin_tool
 
 _UNKNOWN_FOLDER: Final = "the folder it would run in is not here, so nobody can tell what it does"
 
@@ -128,9 +126,7 @@ def decide_calls(setup: Setup, call: str | None, answer: ApprovalAnswer) -> Call
     if len(chosen) > 1:
         calls = ", ".join(one.call.id for one in chosen)
         raise UsageError("--args needs a CALL: several wait", hint=f"those that wait: {calls}")
-    if read_object(arguments) is None:
-        raise UsageError("--args takes a JSON object", hint="""--args '{"command": "ls"}'""")
-    _refuse_invalid_arguments(chosen[0], arguments)
+    check_changed_arguments(chosen[0], arguments)
     return CallDecisions({chosen[0].call.id: Modified(arguments)})
 
 
@@ -223,19 +219,6 @@ def _refuse_excluded_tools(setup: Setup, chosen: Sequence[Question]) -> None:
                 f"the approval mode of this thread refuses {question.call.tool_name}",
                 hint=f"treadle approve {setup.thread_id} --yes --approval-mode ask",
             )
-
-
-def _refuse_invalid_arguments(question: Question, arguments: str) -> None:
-    """Arguments that the tool would not take are said to be wrong before the question is gone."""
-    tool = find_builtin_tool(question.call.tool_name)
-    try:
-        if tool is not None:
-            tool.signature.parse(arguments)
-    except ToolFailure as failure:
-        raise UsageError(
-            f"{question.call.tool_name} does not take these arguments: {failure.message}",
-            hint="nothing was answered; give the whole of them as a JSON object",
-        ) from None
 
 
 def _select_questions(

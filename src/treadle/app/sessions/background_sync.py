@@ -1,5 +1,6 @@
-"""Sends what a session records, while it works: never in its way, and never asked twice about.
+"""What goes on beside a session: what it records is sent, what is asked of it elsewhere is taken.
 
+Sending is never in its way, and never asked twice about.
 To a server who is logged in, and, whoever names one, turns to a collector of OpenTelemetry.
 
 Who is not logged in pays one look at a name. A thread that was there before the login is left to
@@ -13,18 +14,24 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
+from treadle.app.sessions.request_taker import RequestTaker
 from treadle.app.sessions.session_telemetry import SessionTelemetry
 from treadle.errors import TreadleError
 from treadle.sync.credentials import Account, find_account, is_logged_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from treadle.app.notices import Notify
     from treadle.app.sessions.open_threads import OpenThread
     from treadle.app.sessions.setup import Setup
+    from treadle.runtime.session import Session
+    from treadle.store.thread_requests import PersonRequest
     from treadle.sync.background_sender import BackgroundSender
     from treadle.sync.context import SyncReport
     from treadle.sync.cursors import Cursors
     from treadle.sync.engine import SyncEngine
+    from treadle.thread.facts import RequestTaken
     from treadle.thread.fold import ThreadFold
 
 CLOSE_S_MAX: Final = 3.0
@@ -32,21 +39,28 @@ CLOSE_S_MAX: Final = 3.0
 
 
 class BackgroundSync:
-    """Sends the thread of a session, if it is to be sent.
+    """Sends the thread of a session, if it is to be sent, and takes what is asked of it.
 
     Args:
         setup: of the session.
         notify: takes the lines that a person should know.
+        wake: as that of a `RequestTaker`.
     """
 
-    def __init__(self, setup: Setup, notify: Notify) -> None:
+    def __init__(
+        self, setup: Setup, notify: Notify, wake: Callable[[], None] = lambda: None
+    ) -> None:
         self._setup = setup
         self._notify = notify
+        self._wake = wake
+        self.taker: RequestTaker | None = None
         self._background: BackgroundSender | None = None
         self._telemetry = SessionTelemetry(setup.store, notify)
 
     def begin(self, opened: OpenThread) -> None:
         """From here on what is recorded is sent. That it cannot be is told, and stops nothing."""
+        self.taker = RequestTaker(self._setup.store, opened, self._speak, self._wake)
+        self.taker.start()
         self._telemetry.begin(opened.driver.journal)
         places = self._setup.store.places
         if not is_logged_in(places, os.environ) or self._setup.loaded.settings.sync != "auto":
@@ -93,8 +107,19 @@ class BackgroundSync:
             return False
         return self._may_send_unasked(below, account, cursors)
 
+    async def _speak(self, session: Session, said: PersonRequest, taken: RequestTaken) -> None:
+        """Have the session hear what was said elsewhere, prepared as all that is said."""
+        from treadle.app.sessions.prompt_text import prepare_prompt
+
+        prompt = await prepare_prompt(self._setup, said.text)
+        steers = said.act == "steer" and session.driver.is_running
+        shown = prompt.attachments, prompt.seen
+        session.queue(prompt.text, *shown, steers=steers, taken=taken)
+
     async def close(self) -> None:
         """Wait a little for what is not sent yet, and tell what a person should know, in a line."""
+        if self.taker is not None:
+            await self.taker.close()
         await self._telemetry.close()
         background, self._background = self._background, None
         if background is None:

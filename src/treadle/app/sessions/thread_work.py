@@ -14,6 +14,7 @@ from treadle.app.json_text import escape_json
 from treadle.app.notices import Notify, ignore_notice
 from treadle.app.sessions.background_sync import BackgroundSync
 from treadle.app.sessions.open_threads import OpenThread
+from treadle.app.sessions.request_taker import RequestTaker
 from treadle.app.sessions.setup import Setup, close_setup
 from treadle.core.approval import Question
 from treadle.core.conversation import Conversation
@@ -68,7 +69,11 @@ async def work_on_thread(
         closing.push_async_callback(opened.close)
         background.begin(opened)
         on_open(opened)
-        turn = _format_json_answer(opened, await work(opened))
+        taker = background.taker
+        assert taker is not None
+        await taker.take_waiting()
+        turn = await _follow_requests(opened, taker, await work(opened))
+        turn = _format_json_answer(opened, turn)
         await setup.hooks.after_turn(turn)
         questions = opened.questions
         if turn.outcome is TurnOutcome.APPROVAL:  # nobody was there to be asked
@@ -78,6 +83,21 @@ async def work_on_thread(
     trace = opened.trace.to_table() if isinstance(opened, AgentEngine) else ""
     update_index(setup, opened.thread_id)
     return WorkResult(turn, tuple(questions), is_over, trace)
+
+
+async def _follow_requests(
+    opened: OpenThread, taker: RequestTaker, turn: TurnFinished
+) -> TurnFinished:
+    """Go on with what was said on a page at the end of a turn: nobody else would hear it."""
+    while turn.outcome not in (TurnOutcome.CANCELLED, TurnOutcome.INTERRUPTED):
+        await taker.take_waiting()
+        version = opened.driver.journal.fold.version
+        if not taker.needs_turn:
+            break
+        turn = await opened.resume()
+        if turn.version == version:
+            break
+    return turn
 
 
 def cancel_turn(opened: OpenThread) -> None:

@@ -78,6 +78,33 @@ def describe_unseen(texts: Iterable[str]) -> str:
     return f"it holds characters that cannot be seen, shown as {_MARK}: {shown}"
 
 
+def list_dangers(question: Question, unshown: str = "") -> Iterator[str]:
+    """What is dangerous about a call, and what of it is not seen, each in words.
+
+    Args:
+        question: the call.
+        unshown: what a page or a screen leaves out of it.
+    """
+    yield from question.scope.reasons
+    text = question.call.arguments_json
+    arguments = read_object(text)
+    told = [text] if arguments is None else [*_collect_strings(arguments)]
+    yield from filter(None, [unshown, describe_unseen([*told, *question.scope.kinds])])
+
+
+def _collect_strings(value: Any) -> Iterator[str]:
+    """Every text in it, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            yield name
+            yield from _collect_strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _collect_strings(one)
+
+
 def list_argument_texts(arguments_json: str, without: str | None = None) -> Iterator[str]:
     """Each argument by its name, but for one; the text itself if it is no JSON object."""
     arguments = read_object(arguments_json)

@@ -24,6 +24,9 @@
         const stays = isAtEnd();
         merge(fresh);
         items.dataset.version = fresh.dataset.version;
+        const acts = document.getElementById("acts");
+        const other = page.getElementById("acts");
+        if (acts && other && acts.dataset.state !== other.dataset.state) renew(acts, other);
         const pages = page.querySelectorAll(".pages");
         document.querySelectorAll(".pages").forEach((nav, at) => pages[at] && nav.replaceWith(pages[at]));
         if (stays) window.scrollTo(0, document.documentElement.scrollHeight);
@@ -31,6 +34,16 @@
     } finally {
       isFetching = false;
     }
+  };
+
+  // What somebody has typed stays with them, in the form that goes on being there.
+  const renew = (acts, other) => {
+    const typed = acts.querySelector("#say textarea");
+    const box = other.querySelector("#say textarea");
+    if (typed && box) box.value = typed.value;
+    const had = typed && document.activeElement === typed;
+    acts.replaceWith(other);
+    if (had && box) box.focus();
   };
 
   // What is the same stays where it is: somebody may have opened it, or marked its text.

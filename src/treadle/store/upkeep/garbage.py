@@ -29,6 +29,7 @@ from treadle.store.journal import convert_os_errors
 from treadle.store.live_answer import remove_live_answer
 from treadle.store.local_store import LocalStore
 from treadle.store.safe_rename import add_hard_link
+from treadle.store.thread_requests import ThreadRequests
 from treadle.store.upkeep.orphaned_locks import list_orphaned_locks, remove_orphaned_lock
 from treadle.store.upkeep.references import FileReferences, find_references
 from treadle.store.upkeep.trash import Trash, TrashedThread
@@ -330,6 +331,7 @@ class GarbageCollector:
             if why:
                 return why
             remove_live_answer(self._store.places, line.id)
+            ThreadRequests(self._disk, self._store.places, line.id).remove_all()
             for suffix in (SNAPSHOT_SUFFIX, JOURNAL_SUFFIX):
                 path = self._folders.path(line.id, suffix, in_trash=True)
                 with convert_os_errors("remove", path):

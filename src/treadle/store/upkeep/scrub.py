@@ -26,6 +26,7 @@ from treadle.store.journal import convert_os_errors, sync_journal
 from treadle.store.live_answer import remove_live_answer
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_reader import apply_records, decode_header
+from treadle.store.thread_requests import ThreadRequests
 from treadle.store.upkeep.interrupted_operations import Sign, end_scrub, mark_scrub
 from treadle.store.upkeep.text_scan import Redact, TextScanner, redact_bytes, redact_lines
 from treadle.store.upkeep.trash import Trash
@@ -232,6 +233,8 @@ class _ScrubRun:
             for thread_id in sorted(missing):
                 held.callback(self._disk.close, self._store.lock(thread_id))
                 remove_live_answer(self._store.places, thread_id)
+                requests = ThreadRequests(self._store.folders.disk, self._store.places, thread_id)
+                requests.remove_all()
             locked |= missing
             self._targets = self._add_children(self._targets)
             self._bases = self._remains.read_bases()

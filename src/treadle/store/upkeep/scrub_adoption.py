@@ -21,6 +21,7 @@ from treadle.store.journal import convert_os_errors, read_journal
 from treadle.store.live_answer import remove_live_answer
 from treadle.store.local_store import LocalStore
 from treadle.store.record_adoption import LockedThread, replace_journal
+from treadle.store.thread_requests import ThreadRequests
 from treadle.store.upkeep.text_scan import TextScanner
 from treadle.store.upkeep.trash import Trash
 from treadle.thread.branches import collect_merged_branch, map_events_by_id
@@ -68,6 +69,7 @@ def replace_scrubbed(store: LocalStore, thread: LockedThread, data: bytes) -> No
             _remove_snapshot(store, fork)
         for one_id in (thread.id, *forks):
             remove_live_answer(store.places, one_id)
+            ThreadRequests(store.folders.disk, store.places, one_id).remove_all()
         replace_journal(store, thread, data)
 
 

@@ -9,7 +9,7 @@ sees it at each question sees it no more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from rich.console import Group, RenderableType
@@ -20,10 +20,9 @@ from treadle.app.threads.call_diffs import name_diffed_argument
 from treadle.app.threads.question_text import (
     collapse_gaps,
     describe_reason,
-    describe_unseen,
     escape_name,
+    list_dangers,
     mark_unseen,
-    read_object,
 )
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
@@ -137,9 +136,7 @@ def _render_head(question: Question, diff: str | None, title: str) -> Renderable
     """What it is, and what is dangerous about it."""
     style = rich_style("bad" if question.risk >= RiskLevel.CRITICAL else "warn")
     cut = describe_omission(question.call, diff)
-    dangers = (
-        Text(f"  careful: {mark_unseen(why)}", style) for why in _list_dangers(question, cut)
-    )
+    dangers = (Text(f"  careful: {mark_unseen(why)}", style) for why in list_dangers(question, cut))
     return TrimmedBlock(Group(Text(title, style), *dangers))
 
 
@@ -157,27 +154,6 @@ def _describe_place(call: ToolCall, diff: str | None, thread: str) -> Iterator[R
     """Where all of a call is that is too long to be shown."""
     if thread and describe_omission(call, diff):
         yield Text(f"  all of it: treadle show {thread} --json", rich_style("dim"))
-
-
-def _list_dangers(question: Question, unshown: str) -> Iterator[str]:
-    yield from question.scope.reasons
-    text = question.call.arguments_json
-    arguments = read_object(text)
-    told = [text] if arguments is None else [*_collect_strings(arguments)]
-    yield from filter(None, [unshown, describe_unseen([*told, *question.scope.kinds])])
-
-
-def _collect_strings(value: Any) -> Iterator[str]:
-    """Every text in it, names included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield name
-            yield from _collect_strings(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _collect_strings(one)
 
 
 def _list_arguments(call: ToolCall, diff: str | None) -> tuple[_CallArgument, ...]:

@@ -1,0 +1,240 @@
+"""What a visitor does on a page: answers, prompts, an end of the turn. Forms, without a script.
+
+A form says what it was made for: who was let in (its token), which question in which state (its
+ground), and that it is sent once (its id, under which a request is taken once). The browser says
+where the form stands. What does not fit is refused with a page that says so, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+from urllib.parse import parse_qs, quote
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from treadle.errors import UnknownThreadError, UsageError
+from treadle.pages.page_refusal import PageRefusal
+from treadle.pages.question_page import QuestionView
+
+BODY_SIZE_MAX: Final = 2 * 1024 * 1024
+"""Bytes of a form."""
+FIELDS_MAX: Final = 20
+ANSWERS: Final = frozenset({"approve", "always", "change", "reject"})
+WORDS: Final = frozenset({"prompt", "steer"})
+ACTS: Final = ANSWERS | WORDS | {"interrupt"}
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+
+
+class WaitingRequest(Struct, frozen=True):
+    """What was asked for and is not taken yet."""
+
+    id: str
+    act: str
+    by: str
+
+
+class OpenActs(Struct, frozen=True, kw_only=True):
+    """What can be done in a thread now.
+
+    Args:
+        questions: the calls that wait for a person.
+        can_speak: whether it takes prompts.
+        is_working: whether something runs that can be steered and interrupted.
+        why_not: why nothing can be done here; empty if something can.
+        waiting: what was asked for and is not taken yet.
+    """
+
+    questions: Sequence[QuestionView] = ()
+    can_speak: bool = False
+    is_working: bool = False
+    why_not: str = ""
+    waiting: Sequence[WaitingRequest] = ()
+
+
+class ActForm(Struct, frozen=True, kw_only=True):
+    """A form as it was sent; its texts may be anything."""
+
+    request: str
+    act: str
+    call: str = ""
+    ground: str = ""
+    text: str = ""
+    command: str = ""
+    arguments: str = ""
+    is_confirmed: bool = False
+
+
+class Acts(Protocol):
+    """Who does what visitors ask for. Each raises `TreadleError`."""
+
+    async def read(self, thread_id: str) -> OpenActs:
+        """What can be done in a thread now."""
+        ...
+
+    async def confirm(self, thread_id: str, form: ActForm) -> QuestionView | None:
+        """The question that a yes is asked for twice; `None` if the form says it already.
+
+        Raises:
+            UsageError: nothing of that form can be done.
+        """
+        ...
+
+    async def do(self, thread_id: str, form: ActForm) -> str:
+        """Do it, or have it done; why it was refused, empty if it was not."""
+        ...
+
+    async def withdraw(self, thread_id: str, request: str) -> None:
+        """Take back what was asked for and is not taken yet."""
+        ...
+
+
+class FormGuard:
+    """Tells the forms of one visitor from those that others have made.
+
+    Args:
+        secret: known to this process, and different for each visitor.
+        origins: the addresses under which the pages are shown.
+    """
+
+    def __init__(self, secret: str, origins: frozenset[str]) -> None:
+        self.token = hmac.new(secret.encode(), b"treadle form", "sha256").hexdigest()
+        self._origins = origins
+
+    def check(self, request: Request, token: str) -> None:
+        """Raise `PageRefusal` for a form that does not stand on a page of this site."""
+        site = request.headers.get("sec-fetch-site")
+        origin = request.headers.get("origin")
+        if site not in (None, "same-origin") or (
+            origin is not None and origin not in self._origins
+        ):
+            raise PageRefusal(403, "Another site asks", "Nothing was done.")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            raise PageRefusal(
+                403,
+                "This form is not of now",
+                "Nothing was done. Load the page of the thread anew.",
+            )
+
+
+class ActRoutes:
+    """The paths that change something.
+
+    Args:
+        acts: who does it.
+        guard: whose forms count.
+        render: makes a page of a template and values.
+        headers: what every answer has.
+    """
+
+    def __init__(
+        self,
+        acts: Acts,
+        guard: FormGuard,
+        render: Callable[..., Response],
+        headers: Mapping[str, str],
+    ) -> None:
+        self._acts = acts
+        self._guard = guard
+        self._render = render
+        self._headers = headers
+
+    def list_routes(self) -> list[Route]:
+        """The paths."""
+        return [
+            Route("/threads/{thread_id}/acts", self._act, methods=["POST"]),
+            Route("/threads/{thread_id}/withdraw", self._withdraw, methods=["POST"]),
+        ]
+
+    async def make_values(self, thread_id: str) -> dict[str, Any]:
+        """What the page of a thread needs for its forms."""
+        open_acts = await self._acts.read(thread_id)
+        return {"acts": open_acts, "token": self._guard.token, "make_id": make_request_id}
+
+    async def _act(self, request: Request) -> Response:
+        fields = await read_form(request)
+        self._guard.check(request, fields.get("token", ""))
+        form = ActForm(
+            request=fields.get("request", ""),
+            act=fields.get("act", ""),
+            call=fields.get("call", ""),
+            ground=fields.get("ground", ""),
+            text=_read_lines(fields.get("text", "")),
+            command=_read_lines(fields.get("command", "")),
+            arguments=_read_lines(fields.get("arguments", "")),
+            is_confirmed=fields.get("confirmed", "") == "yes",
+        )
+        if form.act not in ACTS:
+            raise PageRefusal(400, "That cannot be done", "It is no act of this page.")
+        thread_id = request.path_params["thread_id"]
+        question = await _ask(self._acts.confirm(thread_id, form))
+        if question is not None:
+            return self._render(
+                "question.html",
+                thread_id=thread_id,
+                question=question,
+                form=form,
+                token=self._guard.token,
+                words="",
+            )
+        why = await _ask(self._acts.do(thread_id, form))
+        if why:
+            raise PageRefusal(409, "It was not done", why)
+        return self._lead_back(thread_id)
+
+    async def _withdraw(self, request: Request) -> Response:
+        fields = await read_form(request)
+        self._guard.check(request, fields.get("token", ""))
+        thread_id = request.path_params["thread_id"]
+        await _ask(self._acts.withdraw(thread_id, fields.get("request", "")))
+        return self._lead_back(thread_id)
+
+    def _lead_back(self, thread_id: str) -> Response:
+        link = f"/threads/{quote(thread_id, safe='')}#acts"
+        return RedirectResponse(link, 303, dict(self._headers))
+
+
+def make_request_id() -> str:
+    """The id of a form: what is sent twice under it is taken once."""
+    return secrets.token_urlsafe(16)
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """The fields of a form; of one that stands there twice the first.
+
+    Raises:
+        PageRefusal: it is too large, or none.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
+        raise PageRefusal(415, "That is no form", "Nothing was done.")
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > BODY_SIZE_MAX:
+            raise PageRefusal(413, "That is too long", "Nothing was done.")
+    try:
+        text = data.decode("ascii")
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
+    except (UnicodeDecodeError, ValueError):
+        raise PageRefusal(400, "That is no form", "Nothing was done.") from None
+    return {name: values[0] for name, values in found.items()}
+
+
+def _read_lines(text: str) -> str:
+    """Forms end lines as CR LF, whatever was typed."""
+    return text.replace("\r\n", "\n")
+
+
+async def _ask(done: Awaitable[Any]) -> Any:
+    try:
+        return await done
+    except UnknownThreadError as error:
+        raise PageRefusal(404, "There is no such thread", error.message) from None
+    except UsageError as error:
+        hint = f" {error.hint}" if error.hint else ""
+        raise PageRefusal(409, "It was not done", f"{error.message}.{hint}") from None
