@@ -24,23 +24,25 @@ _FORMATS: Final = ("json", "jsonl", "markdown", "html")
 )
 @click.option("-o", "--output", metavar="FILE", help="Where to; by default stdout.")
 @click.option("--version", type=click.IntRange(min=1), help="As it stood at this version.")
+@click.option("--team", "wants_team", is_flag=True, help="As the server has it; also others' ones.")
 @click.option("--force", is_flag=True, help="Export a private thread; replace FILE.")
 @click.option("--with-secrets", is_flag=True, help="Export it even if it holds known secrets.")
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     thread: str,
     form: str,
     output: str | None,
     version: int | None,
-    force: bool,
-    with_secrets: bool,
+    **given: bool,
 ) -> None:
     """Export a thread. Needs neither its folder, nor a model, nor the thread to be free.
 
     \b
     treadle export 7c1e93f0 --format html -o thread.html     one page, to be sent to somebody
     treadle export 7c1e93f0 --format jsonl -o thread.jsonl   the journal, to be imported elsewhere
+    treadle export 7c1e93f0 --team                           a colleague's, as the server has it
 
     What holds a secret that this machine knows is not exported, nor is a private thread, unless
     with --force: the export can be read by whoever gets it. Of a damaged thread the intact part
@@ -60,15 +62,20 @@ def command(
 
     target = None if output in (None, "-") else Path(output or "").expanduser()
     if target is not None:
-        thread_export.check_target(target, force=force)
-    export = thread_export.export_thread(
+        thread_export.check_target(target, force=given["force"])
+    make = thread_export.export_thread
+    if given["wants_team"]:
+        from treadle.app.team_copies import export_team_thread
+
+        make = export_team_thread
+    export = make(
         open_store(),
         thread,
         form,
         version=version,
         notify=warn,
-        with_secrets=with_secrets,
-        force=force,
+        with_secrets=given["with_secrets"],
+        force=given["force"],
     )
     data = export.data
     if form == "json":
@@ -77,7 +84,7 @@ def command(
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
-        thread_export.write_file(target, data, force=force)
+        thread_export.write_file(target, data, force=given["force"])
         click.echo(f"{len(data)} bytes in {make_printable(str(target))}", err=True)
     if export.problem:
         warn(make_printable(export.problem))

@@ -15,16 +15,21 @@ from treadle.errors import UsageError
 @click.argument("thread", metavar="ID")
 @click.option("--version", type=click.IntRange(min=1), help="Go on from this version.")
 @click.option("--turn", type=click.IntRange(min=0), help="Go on from the end of this turn.")
+@click.option("--team", "wants_team", is_flag=True, help="One of the server's; also others' ones.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object: the new thread, its base.")
-def command(thread: str, version: int | None, turn: int | None, as_json: bool) -> None:
+def command(
+    thread: str, version: int | None, turn: int | None, wants_team: bool, as_json: bool
+) -> None:
     """Begin a new thread that goes on from another one, by default from where that stands now.
 
     The other thread stays as it is. Its history is not copied: the new thread names it by its hash.
     If another process has it open, the new one goes on from where nothing was under way. Prints the
-    new thread's id.
+    new thread's id. With --team a thread of the server is fetched, which stays here, and the new
+    one goes on from that.
 
     \b
     treadle fork 7c1e93f0 --turn 2
+    treadle fork 7c1e93f0 --team
     treadle resume NEW-ID -p "now try it with a queue"
     """  # noqa: D301  click reads the backspace
     if version is not None and turn is not None:
@@ -32,7 +37,12 @@ def command(thread: str, version: int | None, turn: int | None, as_json: bool) -
     from treadle.app.stores import open_store
     from treadle.app.threads.forks import fork_thread
 
-    made = fork_thread(
+    make = fork_thread
+    if wants_team:
+        from treadle.app.team_copies import fork_team_thread
+
+        make = fork_team_thread
+    made = make(
         open_store(), thread, version=version, turn=turn, notify=partial(print_line, err=True)
     )
     if as_json:

@@ -83,13 +83,13 @@ def export_thread(
         loaded = store.load(thread_id, version)
         text = msgspec.json.encode(loaded.fold.document())
         if not with_secrets:
-            _refuse_secrets(thread_id, [text])
+            refuse_secrets(thread_id, [text])
         return ExportedThread(text, loaded.problem)
     parts = read_journal_parts(store, thread_id, version)
     records = [record for part in parts for record in part.records]
     outputs = _read_outputs(store, records, notify) if form == "jsonl" else {}
     if not with_secrets:
-        _refuse_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
+        refuse_secrets(thread_id, (*(part.data for part in parts), *outputs.values()))
     problem = _describe_damage(parts[-1], notify)
     if form == "jsonl":
         lines = (make_output_line(ref, data) for ref, data in outputs.items())
@@ -185,7 +185,7 @@ def _guard_privacy(thread_id: str, notify: Notify, *, is_private: bool, force: b
         notify("this thread is private; who gets the export can read it")
 
 
-def _refuse_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
+def refuse_secrets(thread_id: str, texts: Iterable[bytes]) -> None:
     """The third look, with what is known today: records are kept as they are, or kept back."""
     found = Looker(make_user_redactor()).describe_findings(texts)
     if found:

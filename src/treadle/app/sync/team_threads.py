@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -130,7 +130,7 @@ def list_team_threads(
             total = found.total
             return [_make_line(one) for one in found.threads]
 
-        lines = _fetch_pages(page, limit, lambda line: line.thread.id)
+        lines = _fetch_pages(page, limit, _key_of)
     return TeamPage(lines, total)
 
 
@@ -164,7 +164,7 @@ def search_team_threads(
             found = remote.search(query, filters.workspace, size, offset)
             return [_make_hit(hit) for hit in found.hits]
 
-        return _fetch_pages(page, limit, lambda one: one.line.thread.id)
+        return _fetch_pages(page, limit, lambda one: _key_of(one.line))
 
 
 class TeamThread(Struct, frozen=True):
@@ -301,16 +301,18 @@ def _fetch_output(remote: HttpRemote, store: LocalStore, thread_id: str, call: s
 
 
 def _fetch_pages(
-    page: Callable[[int, int], Sequence[T]], most: int | None, id_of: Callable[[T], str]
+    page: Callable[[int, int], Sequence[T]],
+    most: int | None,
+    key_of: Callable[[T], Hashable],
 ) -> list[T]:
     """Page after page, each thread once: what changes meanwhile moves to another page."""
-    found: dict[str, T] = {}
+    found: dict[Hashable, T] = {}
     offset = 0
     while offset <= OFFSET_MAX and (most is None or len(found) < most):
         limit = PAGE_MAX if most is None else min(PAGE_MAX, most - len(found))
         lines = page(limit, offset)
         for line in lines:
-            found.setdefault(id_of(line), line)
+            found.setdefault(key_of(line), line)
         offset += len(lines)
         if len(lines) < limit:
             break
@@ -328,6 +330,11 @@ def _make_line(listed: ListedThread) -> TeamLine:
         updated_at=_to_single_line(summary.updated_at),
     )
     return TeamLine(plain, _to_single_line(listed.owner), _to_single_line(listed.organization))
+
+
+def _key_of(line: TeamLine) -> tuple[str, str]:
+    """Several people have a thread of one id where one of them has taken a copy of another's."""
+    return line.thread.id, line.owner
 
 
 def _make_hit(found: SearchHit) -> TeamHit:

@@ -1,0 +1,87 @@
+"""A colleague's thread is exported, and forked to be gone on with, with a real server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.teams import Machine
+from cli.test_team_threads import OUTPUT, Pair, files_of
+from cli.test_team_threads import pair as pair
+
+
+def said(machine: Machine, thread: str) -> list[str]:
+    """What was said in a thread, as its machine shows it."""
+    messages = json.loads(machine.ok("show", thread, "--json"))["conversation"]["messages"]
+    return [one["content"] for one in messages if one["role"] == "user"]
+
+
+def test_a_colleagues_thread_is_forked_gone_on_with_and_synced_as_ones_own(pair: Pair) -> None:
+    ada, bob = pair.ada, pair.bob
+    thread = ada.say("begin the carpet")
+    made = bob.ok("fork", thread[:-3], "--team").strip()
+    assert made != thread
+    assert said(bob, made) == ["begin the carpet"]
+    bob.ok("-r", made, "-p", "and a border")
+    bob.ok("sync")
+    assert said(bob, made) == ["begin the carpet", "and a border"]
+    assert said(ada, thread) == ["begin the carpet"]
+    listed = [(one["id"], one["owner"]) for one in json.loads(ada.ok("list", "--team", "--json"))]
+    [colleague] = {owner for _, owner in listed} - {pair.name}
+    assert sorted(listed) == sorted(
+        [(thread, pair.name), (thread, colleague), (made, colleague)]
+    ), "a copy of what it goes on from is the colleague's own"
+    document = json.loads(bob.ok("show", made, "--json"))
+    assert document["forked_from"]["thread"] == thread
+
+
+def test_a_copy_that_has_not_been_synced_is_brought_up(pair: Pair) -> None:
+    ada, bob = pair.ada, pair.bob
+    thread = ada.say("begin the carpet")
+    bob.ok("fork", thread, "--team")
+    ada.ok("-r", thread, "-p", "it is woven")
+    again = bob.ok("fork", thread, "--team", "--turn", "1").strip()
+    assert said(bob, again) == ["begin the carpet"]
+    assert said(bob, thread) == ["begin the carpet", "it is woven"]
+
+
+def test_its_large_outputs_come_along(pair: Pair, tmp_path: Path) -> None:
+    ada, bob = pair.ada, pair.bob
+    script = tmp_path / "output.toml"
+    script.write_text(OUTPUT)
+    ada.ok("-p", "count", "-m", f"scripted:{script}", "--approval-mode", "auto")
+    [thread] = [one["id"] for one in ada.threads()]
+    ada.ok("sync")
+    [call] = [
+        one["tool_calls"][0]["id"]
+        for one in json.loads(ada.ok("show", thread, "--json"))["conversation"]["messages"]
+        if one.get("tool_calls")
+    ]
+    made = bob.ok("fork", thread, "--team").strip()
+    assert said(bob, made) == ["count"]
+    assert bob.ok("show", thread, "--output", call) == ada.ok("show", thread, "--output", call)
+
+
+@pytest.mark.parametrize("form", ["markdown", "html", "json", "jsonl"])
+def test_it_is_exported_as_its_owner_exports_it_and_nothing_is_kept(pair: Pair, form: str) -> None:
+    ada, bob = pair.ada, pair.bob
+    thread = ada.say("weave a carpet")
+    before = files_of(bob)
+    exported = bob.ok("export", thread, "--team", "--format", form)
+    assert exported == ada.ok("export", thread, "--format", form)
+    assert files_of(bob) == before
+
+
+def test_what_may_not_be_seen_or_went_on_differently_is_refused(pair: Pair) -> None:
+    ada, bob = pair.ada, pair.bob
+    alone = ada.say("alone")
+    ada.ok("share", alone, "--visibility", "private")
+    for command in ("fork", "export"):
+        refused = bob(command, alone, "--team")
+        assert refused.returncode == 2
+        assert "has nothing like" in refused.stderr
+    assert bob.threads() == []
+    nobody = bob("fork", alone, "--team", TREADLE_HOME=str(bob.home / "elsewhere"))
+    assert (nobody.returncode, "treadle login" in nobody.stderr) == (5, True), nobody.stderr
