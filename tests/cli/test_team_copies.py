@@ -37,12 +37,16 @@ def test_a_colleagues_thread_is_forked_gone_on_with_and_synced_as_ones_own(pair:
     assert document["forked_from"]["thread"] == thread
 
 
-def test_a_copy_that_has_not_been_synced_is_brought_up(pair: Pair) -> None:
+def test_a_copy_is_brought_up_to_what_its_owner_has_said_since(pair: Pair) -> None:
     ada, bob = pair.ada, pair.bob
     thread = ada.say("begin the carpet")
     bob.ok("fork", thread, "--team")
+    bob.ok("sync")
     ada.ok("-r", thread, "-p", "it is woven")
-    again = bob.ok("fork", thread, "--team", "--turn", "1").strip()
+    assert "it is woven" not in bob.ok("show", thread, "--team"), "his own copy of this id"
+    theirs = f"{thread[:-2]}@{pair.name}"
+    assert "it is woven" in bob.ok("show", theirs, "--team")
+    again = bob.ok("fork", theirs, "--team", "--turn", "1").strip()
     assert said(bob, again) == ["begin the carpet"]
     assert said(bob, thread) == ["begin the carpet", "it is woven"]
 

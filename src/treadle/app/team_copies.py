@@ -113,7 +113,7 @@ def export_team_thread(
             f"the server shows thread {found.thread_id} as one document, without its records",
             hint="--format json is what it can be exported as",
         )
-    document = msgspec.json.encode(fetch_team_document(store, found.thread_id, version))
+    document = msgspec.json.encode(fetch_team_document(store, found.name, version))
     if not with_secrets:
         refuse_secrets(found.thread_id, [document])
     return ExportedThread(document)

@@ -96,18 +96,20 @@ def _show_team_thread(thread: str, request: ViewRequest, *, is_paged: bool) -> N
     from treadle.cli.team_threads import open_server_thread, print_document
 
     found = None
-    with open_server_thread(thread, request.call) as (store, thread_id):
-        if store is not None:
+    with open_server_thread(thread, request.call) as team:
+        if team.store is not None:
             with convert_to_bad_parameter(TimeTextError):
-                found = read_thread(store, thread_id, request, notify=print_notice, is_here=False)
+                found = read_thread(
+                    team.store, team.thread_id, request, notify=print_notice, is_here=False
+                )
     if found is not None:
         show_view(found, request, is_paged=is_paged)
         return
     if request.needs_records:
         raise UsageError(
-            f"the server shows thread {thread_id} as one document, without its records",
+            f"the server shows thread {team.thread_id} as one document, without its records",
             hint="--version and --json are what it can be asked for",
         )
     show = print_json if request.as_json else print_document
     with paged(is_wanted=is_paged):
-        show(fetch_team_document(open_store(), thread_id, request.selector.version))
+        show(fetch_team_document(open_store(), team.name, request.selector.version))

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import click
 
 from treadle.app.stores import open_store
-from treadle.app.sync.team_threads import open_team_thread
+from treadle.app.sync.team_threads import TeamThread, open_team_thread
 from treadle.app.threads.times import local_time
 from treadle.cli.renderers import make_printable
 from treadle.cli.transcript import show_message
 from treadle.thread.document import Thread
 
-if TYPE_CHECKING:
-    from treadle import LocalStore
-
 
 @contextmanager
-def open_server_thread(
-    text: str, call: str | None
-) -> Generator[tuple[LocalStore | None, str], None, None]:
+def open_server_thread(text: str, call: str | None) -> Generator[TeamThread, None, None]:
     """A thread of the server, as `open_team_thread` has it; says where it is from."""
     with open_team_thread(open_store(), text, call=call) as found:
         click.echo(f"from {found.url}; nothing of it is kept here", err=True)
-        yield found.store, found.thread_id
+        yield found
 
 
 def print_document(document: Thread) -> None:

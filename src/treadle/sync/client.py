@@ -261,10 +261,10 @@ class HttpRemote:
         return page
 
     def document(self, thread_id: str, version: int | None = None) -> Thread:
-        """A thread as one document, by default its newest version."""
+        """A thread, or `ID@NAME`, as one document, by default its newest version."""
         params = {} if version is None else {"version": version}
         found = self._transport.request_value("GET", _thread_path(thread_id), Thread, params=params)
-        if found.id != thread_id:
+        if found.id != thread_id.partition("@")[0]:
             raise self._transport.make_protocol_error("its answer is about another thread")
         return found
 
@@ -385,10 +385,11 @@ def _make_headers(base: Mark) -> dict[str, str]:
     return {"if-match": base.tag, "content-type": LINES_TYPE}
 
 
-def _thread_path(thread_id: str) -> str:
-    if not is_thread_id(thread_id):
-        raise UsageError(f"{thread_id!r} is no thread id")
-    return f"/api/threads/{quote(thread_id, safe='')}"
+def _thread_path(name: str) -> str:
+    """The path of a thread by its id; by `ID@NAME`, of the one that is a user's of this name."""
+    if not is_thread_id(name.partition("@")[0]):
+        raise UsageError(f"{name!r} is no thread id")
+    return f"/api/threads/{quote(name, safe='@')}"
 
 
 def _check_digest(digest: str) -> str:

@@ -18,7 +18,7 @@ JOURNALS_MAX: Final = 100
 """How many forks of forks are followed."""
 
 
-def read_remote_journals(remote: Remote, thread_id: str) -> list[bytes]:
+def read_remote_journals(remote: Remote, name: str) -> list[bytes]:
     """The journal of a thread behind those it goes on from, each chain verified.
 
     Nothing is written anywhere. Whether a fork goes on from the very record it names is for
@@ -26,7 +26,8 @@ def read_remote_journals(remote: Remote, thread_id: str) -> list[bytes]:
 
     Args:
         remote: the server.
-        thread_id: a thread that the caller may read there.
+        name: the id of a thread that the caller may read there; or `ID@NAME`, for the one of this
+            id that is a user's of this name, and what it goes on from, where that is theirs too.
 
     Returns:
         The journals, the thread's own last. Empty if the server has it as documents, or will not
@@ -36,18 +37,21 @@ def read_remote_journals(remote: Remote, thread_id: str) -> list[bytes]:
         RemoteRefusedError: there is no such thread, or what was sent is no journal of it.
         RemoteUnavailableError: the server cannot be reached.
     """
+    thread_id, at, owner = name.partition("@")
     found: dict[str, bytes] = {}
     wanted: str | None = thread_id
     left = SIZE_MAX
     while wanted is not None:
         if wanted in found or len(found) >= JOURNALS_MAX or not is_thread_id(wanted):
             raise RemoteRefusedError(f"thread {thread_id} does not say what it goes on from")
-        try:
-            data = _read_records(remote, wanted, left)
-        except RemoteRefusedError as error:
-            if wanted == thread_id or error.code != ErrorCode.NOT_FOUND.value:
-                raise
-            data = b""
+        data = b""
+        names = dict.fromkeys((f"{wanted}{at}{owner}", *([wanted] if found else ())))
+        for one in names:
+            try:
+                data = data or _read_records(remote, one, left)
+            except RemoteRefusedError as error:
+                if wanted == thread_id or error.code != ErrorCode.NOT_FOUND.value:
+                    raise
         if not data:
             return []
         _, header = parse_journal(wanted, data)

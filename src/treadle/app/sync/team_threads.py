@@ -168,10 +168,14 @@ def search_team_threads(
 
 
 class TeamThread(Struct, frozen=True):
-    """A thread of the server; without a `store` it is to be had as one document only."""
+    """A thread of the server; without a `store` it is to be had as one document only.
+
+    `name` is what the server is asked for: the id, and whose it is if that was said (`ID@NAME`).
+    """
 
     store: LocalStore | None
     thread_id: str
+    name: str
     url: str
 
 
@@ -183,7 +187,8 @@ def open_team_thread(
 
     Args:
         store: whose user is logged in to the server.
-        text: its id, or a beginning of it that no other thread has that the user may see.
+        text: its id, or a beginning of it that no other thread has that the user may see; with
+            `@NAME` behind it the one of the user of this name, where several have one of this id.
         call: the call, or the beginning of its id, whose large output comes along.
 
     Raises:
@@ -195,25 +200,27 @@ def open_team_thread(
     with scratch_folder() as folder:
         root = Path(folder)
         fetched = LocalStore(Places(root / "data", root / "state", root / "config"))
+        beginning, at, owner = text.partition("@")
         with (
             _open_remote(store) as remote,
-            _guard_private_id(store, text),
+            _guard_private_id(store, beginning),
             _translate_unknown(remote, text),
         ):
-            thread_id = _resolve_id(remote, text)
-            journals = read_remote_journals(remote, thread_id)
+            thread_id = _resolve_id(remote, beginning)
+            name = f"{thread_id}{at}{owner}"
+            journals = read_remote_journals(remote, name)
             for journal in journals:
                 fetched.adopt(journal)
             if journals and call is not None:
-                _fetch_output(remote, fetched, thread_id, call)
+                _fetch_outputs(remote, fetched, name, call)
             url = remote.url
-        yield TeamThread(fetched if journals else None, thread_id, url)
+        yield TeamThread(fetched if journals else None, thread_id, name, url)
 
 
-def fetch_team_document(store: LocalStore, thread_id: str, version: int | None = None) -> Thread:
+def fetch_team_document(store: LocalStore, name: str, version: int | None = None) -> Thread:
     """A thread of the server as one document. Raises as `open_team_thread`."""
-    with _open_remote(store) as remote, _translate_unknown(remote, thread_id):
-        return remote.document(thread_id, version)
+    with _open_remote(store) as remote, _translate_unknown(remote, name):
+        return remote.document(name, version)
 
 
 # ---- asking --------------------------------------------------------------------------------------
@@ -277,7 +284,8 @@ def _resolve_id(remote: HttpRemote, text: str) -> str:
             hint=f"give {ID_LENGTH_MIN} characters of it or more; `treadle list --team` shows it",
         )
     hits = remote.search(prefix, None, PAGE_MAX, 0).hits
-    ids = [hit.thread.summary.id for hit in hits if hit.kind == "id"]
+    # Several people may have a thread of one id; whose is meant the server decides.
+    ids = dict.fromkeys(hit.thread.summary.id for hit in hits if hit.kind == "id")
     found = [one for one in ids if one.startswith(prefix)]
     if len(found) > 1:
         raise AmbiguousThreadError(text, found)
@@ -286,16 +294,16 @@ def _resolve_id(remote: HttpRemote, text: str) -> str:
     return found[0]
 
 
-def _fetch_output(remote: HttpRemote, store: LocalStore, thread_id: str, call: str) -> None:
+def _fetch_outputs(remote: HttpRemote, store: LocalStore, name: str, call: str) -> None:
     """The large outputs of the calls that begin like this; what is gone is told by who reads it."""
-    for record in store.scan(thread_id).records:
+    for record in store.scan(name.partition("@")[0]).records:
         try:
             entry = decode_entry(record.event)
         except UnknownEntryError:
             return
         kept = find_kept_output(entry)
         if kept is not None and kept[0].startswith(call):
-            data = remote.get_blob(thread_id, kept[1].sha256)
+            data = remote.get_blob(name, kept[1].sha256)
             if data is not None:
                 Blobs(store.folders).keep(data)
 
