@@ -37,6 +37,7 @@ MAY_USE: Final = {
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
     "store/upkeep/garbage.py": {"datetime"},  # compares times of files and records, asks no clock
+    "store_conformance/workers.py": {"time"},  # how long a store takes alone, and a deadline
     "sync/backoff.py": {"datetime"},  # moves times that it is given, asks no clock
     "runtime/turn_timer.py": {"datetime"},  # moves times that events bring, asks no clock
     "workspace/files/loose_objects.py": {"secrets"},  # names of temporary files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from store_conformance.example import SqliteJournal, SqliteStore
+from store_conformance.leased_store import LeasedJournal, LeasedStore, is_at_work
+from treadle import ThreadBusyError
+from treadle.store_conformance.journal_checks import THREADS
 
 
 class Swapped(SqliteStore):
@@ -118,8 +122,6 @@ class Marked(SqliteJournal):
         try:
             self.mark.touch(exist_ok=False)
         except FileExistsError:
-            from treadle import ThreadBusyError
-
             raise ThreadBusyError(thread_id) from None
 
     def close(self) -> None:
@@ -150,8 +152,8 @@ class Gaping(SqliteJournal):
         return None
 
 
-def _with(journal: type[SqliteJournal]) -> type[Swapped]:
-    kind = type(f"Swapped{journal.__name__}", (Swapped,), {"journal": journal})
+def _with(journal: type[SqliteJournal], *stores: type[SqliteStore]) -> type[SqliteStore]:
+    kind = type(f"Swapped{journal.__name__}", (Swapped, *stores), {"journal": journal})
     globals()[kind.__name__] = kind  # another process finds it by its name
     return kind
 
@@ -260,13 +262,93 @@ class Looking(SqliteStore):
     def begin(self, thread_id: str, data: bytes, key: str = "") -> SqliteJournal | None:
         if key and self.find_key(key) is not None:
             return None
-        for nth in range(40):  # what else there is to do, so that the others look meanwhile
-            self.keep_blob(f"{nth} {thread_id}", b"")
         held = super().begin(thread_id, data, "")
         with self.open() as db:
             db.execute("UPDATE threads SET key = NULL WHERE key = ?", (key,))
             db.execute("UPDATE threads SET key = ? WHERE id = ?", (key or None, thread_id))
         return held
+
+
+class Early(SqliteStore):
+    """Gives the key first, and begins the thread then."""
+
+    def begin(self, thread_id: str, data: bytes, key: str = "") -> SqliteJournal | None:
+        with self.open() as db:
+            row = (thread_id, key or None)
+            if not db.execute("INSERT OR IGNORE INTO threads VALUES (?, ?)", row).rowcount:
+                return None
+        with self.open() as db:
+            db.execute("INSERT INTO pieces VALUES (?, 0, ?)", (thread_id, data))
+        return SqliteJournal(self, thread_id)
+
+
+class Sharing(SqliteStore):
+    """Has one place for what is being appended, whichever thread of the program does it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.gate = threading.Barrier(THREADS)
+        self.data = b""
+
+
+class SharingJournal(SqliteJournal):
+    store: Sharing
+
+    def append(self, data: bytes, size: int) -> None:
+        self.store.data = data
+        self.store.gate.wait()  # the threads of the check are here at the same moment
+        data = self.store.data
+        self.store.gate.wait()
+        super().append(data, size)
+
+
+class Unfenced(LeasedStore):
+    """Believes whoever has had the lease."""
+
+    def hold(self, thread_id: str) -> LeasedJournal:
+        return UnfencedJournal(self, thread_id, super().hold(thread_id).epoch)
+
+    def begin(self, thread_id: str, data: bytes, key: str = "") -> LeasedJournal | None:
+        held = super().begin(thread_id, data, key)
+        return None if held is None else UnfencedJournal(self, thread_id, held.epoch)
+
+
+class UnfencedJournal(LeasedJournal):
+    def append(self, data: bytes, size: int) -> None:
+        with self.store.open() as db:
+            found = "SELECT epoch FROM leases WHERE thread = ?"
+            (self.epoch,) = db.execute(found, (self.thread_id,)).fetchone()
+        super().append(data, size)
+
+
+class Releasing(LeasedStore):
+    """Whoever has had the lease gives it free."""
+
+    def begin(self, thread_id: str, data: bytes, key: str = "") -> LeasedJournal | None:
+        held = super().begin(thread_id, data, key)
+        return None if held is None else ReleasingJournal(self, thread_id, held.epoch)
+
+
+class ReleasingJournal(LeasedJournal):
+    def close(self) -> None:
+        with self.store.open() as db:
+            db.execute("UPDATE leases SET pid = 0 WHERE thread = ?", (self.thread_id,))
+
+
+class Glancing(LeasedStore):
+    """Looks whether a thread is free, and takes it then."""
+
+    def hold(self, thread_id: str) -> LeasedJournal:
+        self.read(thread_id)
+        with self.open() as db:
+            found = "SELECT epoch, pid FROM leases WHERE thread = ?"
+            epoch, pid = db.execute(found, (thread_id,)).fetchone()
+        if is_at_work(pid):
+            raise ThreadBusyError(thread_id)
+        with self.open() as db:
+            row = (thread_id, epoch + 1, os.getpid())
+            db.execute("REPLACE INTO leases VALUES (?, ?, ?)", row)
+        return LeasedJournal(self, thread_id, epoch + 1)
 
 
 class Folding(SqliteStore):
@@ -349,11 +431,16 @@ BROKEN: Final[dict[str, tuple[type[SqliteStore], str]]] = {
     "gives a key to the last": (LastWins, "gives_keys_once"),
     "leaves threads without a key": (Littering, "gives_keys_once"),
     "looks before it gives a key": (Looking, "gives_keys_once_in_a_race"),
+    "gives a key before it begins": (Early, "gives_no_key_to_a_half"),
+    "looks before it gives a thread": (Glancing, "holds_for_one_in_a_race"),
+    "believes who has slept": (Unfenced, "refuses_who_has_slept"),
+    "gives free what is another's": (Releasing, "refuses_who_has_slept"),
+    "has one place for all threads": (_with(SharingJournal, Sharing), "works_in_many_threads"),
     "takes keys for one another": (Folding, "tells_keys_apart"),
     "takes no key for one": (Single, "tells_keys_apart"),
     "cuts long blobs": (Truncating, "keeps_blobs"),
     "finds blobs by a beginning": (Prefixed, "keeps_blobs"),
-    "is of one thread of a program": (Bound, "reads_in_any_thread"),
+    "is of one thread of a program": (Bound, "works_in_any_thread"),
     "tells the time of the wall": (Local, "tells_the_time"),
 }
 """What is wrong with each, and the check that finds it."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import threading
 from collections.abc import Generator
 from itertools import count
 
@@ -30,9 +31,10 @@ class _File:
 
 
 class MemoryDisk:
-    """The `Disk` of a store that lives as long as its process; not for several threads at once."""
+    """The `Disk` of a store that lives as long as its process, for any threads of it."""
 
     def __init__(self) -> None:
+        self._guard = threading.RLock()  # around what looks first and acts then
         self._folders = {"/"}
         self._files: dict[str, _File] = {}
         self._handles: dict[int, _File] = {}
@@ -41,19 +43,21 @@ class MemoryDisk:
 
     def make_folder(self, path: str) -> None:
         """See `Disk`."""
-        missing = []
-        while path not in self._folders:
-            if path in self._files:
-                raise _make_error(errno.ENOTDIR, path)
-            missing.append(path)
-            path = posixpath.dirname(path)
-        self._folders.update(missing)
+        with self._guard:
+            missing = []
+            while path not in self._folders:
+                if path in self._files:
+                    raise _make_error(errno.ENOTDIR, path)
+                missing.append(path)
+                path = posixpath.dirname(path)
+            self._folders.update(missing)
 
     def create(self, path: str) -> int:
         """See `Disk`."""
-        self._check_free(path)
-        file = self._files[path] = _File(next(self._next))
-        return self._open(file)
+        with self._guard:
+            self._check_free(path)
+            file = self._files[path] = _File(next(self._next))
+            return self._open(file)
 
     def open_append(self, path: str) -> int:
         """See `Disk`."""
@@ -110,28 +114,31 @@ class MemoryDisk:
 
     def rename(self, source: str, target: str) -> None:
         """See `Disk`."""
-        file = self._find(source)
-        self._check_folder(target)
-        if target in self._folders:
-            raise _make_error(errno.EISDIR, target)
-        replaced = self._files.get(target)
-        if replaced is file:
-            return
-        if replaced is not None:
-            replaced.names -= 1
-        self._files[target] = self._files.pop(source)
+        with self._guard:
+            file = self._find(source)
+            self._check_folder(target)
+            if target in self._folders:
+                raise _make_error(errno.EISDIR, target)
+            replaced = self._files.get(target)
+            if replaced is file:
+                return
+            if replaced is not None:
+                replaced.names -= 1
+            self._files[target] = self._files.pop(source)
 
     def link(self, source: str, target: str) -> None:
         """See `Disk`."""
-        file = self._find(source)
-        self._check_free(target)
-        self._files[target] = file
-        file.names += 1
+        with self._guard:
+            file = self._find(source)
+            self._check_free(target)
+            self._files[target] = file
+            file.names += 1
 
     def unlink(self, path: str) -> None:
         """See `Disk`."""
-        self._find(path).names -= 1
-        del self._files[path]
+        with self._guard:
+            self._find(path).names -= 1
+            del self._files[path]
 
     def list(self, folder: str, ending: str = "") -> list[str]:
         """See `Disk`."""
@@ -154,16 +161,17 @@ class MemoryDisk:
 
     def lock(self, path: str, note: bytes = b"", *, is_shared: bool = False) -> int | None:
         """See `Disk`."""
-        if path not in self._files:
-            self.close(self.create(path))
-        file = self._find(path)
-        if file.owners and not (file.shared and is_shared):
-            return None
-        handle, file.shared = self._open(file), is_shared
-        file.owners.add(handle)
-        if note and not is_shared:
-            file.content[:] = note
-        return handle
+        with self._guard:
+            if path not in self._files:
+                self.close(self.create(path))
+            file = self._find(path)
+            if file.owners and not (file.shared and is_shared):
+                return None
+            handle, file.shared = self._open(file), is_shared
+            file.owners.add(handle)
+            if note and not is_shared:
+                file.content[:] = note
+            return handle
 
     def is_locked(self, path: str) -> bool:
         """See `Disk`."""

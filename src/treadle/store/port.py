@@ -5,8 +5,9 @@ say is not its business; everything else (what a thread holds, lists, forks) Tre
 `treadle.store_conformance` tells whether a store keeps what is promised here.
 
 A store says what is wrong by a `StoreError` of its own words, or by an `OSError`; nothing that it
-was told to do counts as done then. `begin`, `hold` and what they give are called from one thread
-of a process; `read`, `ids`, `find_key` and `load_blob` from any.
+was told to do counts as done then. Any thread of a process may call a store, several at the same
+moment; what `begin` and `hold` give is called by one at a time, which need not be the same each
+time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from typing import Protocol
 
 
 class HeldJournal(Protocol):
-    """A journal that nobody else can append to, until it is closed or its process ends."""
+    """A journal that nobody else can append to, until it is closed or its process ends.
+
+    Where that is a lease with an end, to renew it is the store's own affair. Each holder has a
+    number then (an epoch) that `append` and `close` look at: one that has slept while another one
+    was given the journal appends nothing, and frees nothing.
+    """
 
     def append(self, data: bytes, size: int) -> None:
         """Append `data`, durably when this returns: a `kill -9` or a power cut loses nothing of it.
@@ -62,7 +68,8 @@ class Store(Protocol):
     def begin(self, thread_id: str, data: bytes, key: str = "") -> HeldJournal | None:
         """A new journal with its first bytes, durable and held when this returns.
 
-        It is there as a whole or not at all: a crash, and what is raised, leave none.
+        What is raised leaves none. A crash before this returns may leave a thread with a beginning
+        of the bytes, or all of them: nobody has been told of it. Only a whole one has its key.
 
         Args:
             thread_id: of a thread that is not there yet; a `StoreError` if it is.
@@ -81,7 +88,9 @@ class Store(Protocol):
 
         Raises:
             UnknownThreadError: there is no such thread.
-            ThreadBusyError: somebody else holds it. It is free when they close it, or have died.
+            ThreadBusyError: somebody else holds it. It is free when they close it, or have died;
+                where that is found out by the time that passes, within `lease_s` seconds, which the
+                store has as an attribute for `treadle.store_conformance`.
         """
         ...
 

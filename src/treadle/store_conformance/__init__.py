@@ -13,7 +13,12 @@ In the tests of a store, with pytest or anything else::
 Each check is a function of one argument, a function without arguments that opens the store: an
 empty one at first, and after that the same one again, as another process would. `PROCESS_CHECKS`
 open it in other processes, so what opens it must be something that `pickle` takes; they are not for
-a store that lives in one process. A check that fails raises `ConformanceError`, an
+a store that lives in one process. Where two processes meet, one is stopped before a line of the
+store's own code (what is in the package of its class) while the other one does all of its work, one
+line after the other: a fault that needs a certain moment is found each time. A store whose holders
+have leases says in an attribute `lease_s` how many seconds a dead one's thread may stay held.
+
+A check that fails raises `ConformanceError`, an
 `AssertionError` that says which promise was broken, or what the store has raised. None of them can
 take the power away: what a store calls durable is believed where a killed process loses nothing.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -22,6 +23,10 @@ from treadle.store_conformance.demands import (
 
 LARGE: Final = 5_000_000
 """Bytes of a large record, and of a large blob."""
+
+THREADS: Final = 4
+LINES: Final = 10
+"""So many threads append so many lines each."""
 
 EVERY_BYTE: Final = bytes(range(256)) * 3 + "ÄßŒ≠漢字🧵\u2028\u0301".encode() + b"\n"
 KEYS: Final = (
@@ -219,31 +224,71 @@ def keeps_blobs(open_store: OpenStore) -> None:
     demand(list(store.ids()) == [], "a blob is no thread")
 
 
-def reads_in_any_thread(open_store: OpenStore) -> None:
-    """Who only reads may do so in another thread of the process than the one who writes."""
+def _in_threads(*works: Callable[[], Any]) -> list[Any]:
+    """What these give, each in a thread of its own, all at the same moment."""
+    found: list[Any] = [None] * len(works)
+    gate = threading.Barrier(len(works))
+
+    def work(nth: int) -> None:
+        gate.wait()
+        try:
+            found[nth] = works[nth]()
+        except Exception as error:  # noqa: BLE001  it is told in the thread that asked
+            found[nth] = error
+
+    threads = [threading.Thread(target=work, args=(nth,)) for nth in range(len(works))]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    faults = [one for one in found if isinstance(one, Exception)]
+    demand(not faults, f"a store is used by any thread of a process: {faults!r:.200}")
+    return found
+
+
+def works_in_any_thread(open_store: OpenStore) -> None:
+    """Each call may come from another thread than the one before; of a held journal one by one."""
     store, key, data = open_store(), "a key", b"a blob"
     thread_id, name = make_id(), sha256(data).hexdigest()
-    held = demand_begun(store.begin(thread_id, b"{}\n", key))
-    store.keep_blob(name, data)
-    asked: Sequence[tuple[Callable[[], Any], Any]] = (
-        (lambda: read_all(store, thread_id), b"{}\n"),
-        (lambda: list(store.ids()), [thread_id]),
-        (lambda: store.find_key(key), thread_id),
-        (lambda: store.load_blob(name), data),
+    (held,) = _in_threads(lambda: demand_begun(store.begin(thread_id, b"one\n", key)))
+    _in_threads(lambda: held.append(b"two\n", 4))
+    _in_threads(lambda: store.keep_blob(name, data))
+    _in_threads(held.close)
+    (again,) = _in_threads(lambda: store.hold(thread_id))
+    _in_threads(lambda: again.append(b'{"torn', 8))
+    _in_threads(lambda: again.cut(8))
+    found = _in_threads(
+        lambda: read_all(store, thread_id),
+        lambda: list(store.ids()),
+        lambda: store.find_key(key),
+        lambda: store.load_blob(name),
     )
-    found: list[Any] = []
+    _in_threads(again.close)
+    wanted = [b"one\ntwo\n", [thread_id], thread_id, data]
+    demand(found == wanted, f"any thread finds what another one has kept: {found!r:.200}")
 
-    def ask() -> None:
-        try:
-            found.extend(question() for question, _ in asked)
-        except Exception as error:  # noqa: BLE001  it is told in the other thread
-            found.append(error)
 
-    reader = threading.Thread(target=ask)
-    reader.start()
-    reader.join()
-    held.close()
-    demand(found == [answer for _, answer in asked], f"another thread can read: {found!r:.200}")
+def works_in_many_threads(open_store: OpenStore) -> None:
+    """Threads of a process that work at the same moment are in nobody's way."""
+    store = open_store()
+
+    def work(nth: int) -> tuple[bytes, bytes]:
+        whole, thread_id = b"%d\n" % nth, make_id()
+        held = demand_begun(store.begin(thread_id, whole))
+        for count in range(LINES):
+            held.append(line := b"%d %d\n" % (nth, count), len(whole))
+            whole += line
+        held.close()
+        return whole, read_all(store, thread_id)
+
+    for whole, found in _in_threads(*(partial(work, nth) for nth in range(THREADS))):
+        demand(found == whole, "a journal holds what its own writer has appended")
+    ids = [make_id() for _ in range(THREADS)]
+    begun = _in_threads(*(partial(store.begin, one, b"{}\n", "a key") for one in ids))
+    winners = [one for one, held in zip(ids, begun, strict=True) if held is not None]
+    demand(winners == [store.find_key("a key")], f"{len(winners)} threads got one key")
+    for held in filter(None, begun):
+        held.close()
 
 
 def tells_the_time(open_store: OpenStore) -> None:
@@ -268,6 +313,7 @@ CHECKS: Final[Sequence[Check]] = (
     gives_keys_once,
     tells_keys_apart,
     keeps_blobs,
-    reads_in_any_thread,
+    works_in_any_thread,
+    works_in_many_threads,
     tells_the_time,
 )

@@ -3,263 +3,265 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
 
 from treadle.agent.agent import Agent
-from treadle.errors import ThreadBusyError
+from treadle.errors import StaleWriterError, ThreadBusyError, UnknownThreadError
 from treadle.models.scripted.provider import ScriptedModel
+from treadle.store.port import HeldJournal, Store
 from treadle.store_conformance.demands import (
     Chain,
     Check,
     OpenStore,
     begin,
     demand,
-    demand_begun,
     demand_raised,
     make_id,
     read_all,
+)
+from treadle.store_conformance.workers import (
+    Desk,
+    choose_lines,
+    hold_when_free,
+    meet,
+    start_worker,
 )
 from treadle.thread.record import JournalCondition, scan_journal
 from treadle.tools.function_tool import tool
 
 KILLS: Final = 4
-"""So often a process is killed while it appends."""
+"""At so many lines a process is killed, one after the other."""
 
-RACERS: Final = 3
-RACES: Final = 15
-LINES: Final = 40
-"""What each of two writers appends who take turns."""
-
-BATCHES: Final = 60
-"""What is appended beside a reader."""
-
-ANSWER_S_MAX: Final = 60.0
-"""Seconds after which another process counts as stuck."""
-
-Work = Callable[..., None]
+MEETINGS: Final = 40
+"""At so many lines a process is stopped while another one does the same."""
 
 
-class Other:
-    """Another process that has opened the store and works on it."""
-
-    def __init__(self, process: Any, connection: Connection) -> None:
-        self._process = process
-        self.connection = connection
-
-    def hear(self) -> Any:
-        """The next that it says; a `ConformanceError` if it has died or is stuck."""
-        try:
-            demand(self.connection.poll(ANSWER_S_MAX), "another process is not kept waiting")
-            said = self.connection.recv()
-        except EOFError:
-            said = RuntimeError("it has ended")
-        demand(not isinstance(said, Exception), f"another process can use the store: {said!r}")
-        return said
-
-    def kill(self) -> None:
-        """End it, as `kill -9` does."""
-        self._process.kill()
-        self._process.join()
+# ---- what workers do -----------------------------------------------------------------------------
 
 
-@contextmanager
-def _start(work: Work, open_store: OpenStore, *arguments: object) -> Iterator[Other]:
-    """Another process that does this; it is killed at the end."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_run, args=(work, open_store, theirs, arguments), daemon=True)
-    process.start()
-    theirs.close()
-    other = Other(process, ours)
+def _begin(desk: Desk, thread_id: str, data: bytes, key: str = "") -> bool:
+    held = desk.store.begin(thread_id, data, key)
+    if held is not None:
+        desk.held[thread_id] = held
+    return held is not None
+
+
+def _begin_new(desk: Desk, key: str) -> str:
+    """The thread that was begun; empty if another one has the key."""
+    thread_id = make_id()
+    return thread_id if _begin(desk, thread_id, b"{}\n", key) else ""
+
+
+def _hold(desk: Desk, thread_id: str) -> bool:
     try:
-        yield other
-    finally:
-        other.kill()
-        ours.close()
+        desk.held[thread_id] = desk.store.hold(thread_id)
+    except ThreadBusyError:
+        return False
+    return True
 
 
-def _run(work: Work, open_store: OpenStore, to: Connection, arguments: Sequence[object]) -> None:
+def _append(desk: Desk, thread_id: str, data: bytes, size: int) -> bool:
     try:
-        work(open_store, to, *arguments)
-    except Exception as error:  # noqa: BLE001  it is told in the process that asked
-        to.send(RuntimeError(f"{type(error).__name__}: {error}"))
+        desk.held[thread_id].append(data, size)
+    except StaleWriterError:
+        return False
+    return True
+
+
+def _close(desk: Desk, thread_id: str) -> None:
+    desk.held[thread_id].close()
+
+
+def _find(desk: Desk, key: str) -> str | None:
+    return desk.store.find_key(key)
+
+
+def _read(desk: Desk, thread_id: str) -> bytes:
+    return read_all(desk.store, thread_id)
 
 
 # ---- deaths --------------------------------------------------------------------------------------
 
 
-def _append_without_end(open_store: OpenStore, to: Connection, thread_id: str) -> None:
-    store, chain = open_store(), Chain()
-    data = chain.make_batch("begun")
-    held = demand_begun(store.begin(thread_id, data))
-    to.send(data)
-    while True:
-        size = chain.head.size
-        data = chain.make_batch(*("🧵" * n for n in range(1, 30)))
-        held.append(data, size)
-        to.send(data)
+def _hold_after_death(store: Store, thread_id: str) -> HeldJournal:
+    try:
+        return hold_when_free(store, thread_id)
+    except ThreadBusyError as error:
+        demand(False, "a thread is free when the process that held it was killed")
+        raise AssertionError from error
 
 
 def loses_nothing_when_killed(open_store: OpenStore) -> None:
     """Of a process that is killed in the middle of an append all earlier ones are there."""
+    line_count = 1
     for nth in range(KILLS):
-        thread_id = make_id()
-        with _start(_append_without_end, open_store, thread_id) as other:
-            known = b"".join(other.hear() for _ in range(1 + 3 * nth))
-            other.kill()
-            try:
-                while other.connection.poll():
-                    known += other.connection.recv()
-            except EOFError:
-                pass
+        thread_id, chain = make_id(), Chain()
+        known, size = chain.make_batch("begun"), chain.head.size
+        with start_worker(open_store) as worker:
+            worker.do(_begin, thread_id, known)
+            data = chain.make_batch(*("🧵" * n for n in range(1, 30)))
+            worker.do(_append, thread_id, data, size)
+            line_count = worker.line_count or line_count
+            known, size = known + data, chain.head.size
+            data = chain.make_batch("of this", "a beginning", "is left")
+            lines = choose_lines(line_count, KILLS)
+            worker.begin(_append, thread_id, data, size, line=lines[min(nth, len(lines) - 1)])
+            if not worker.is_stopped():  # it has taken fewer lines than the one before
+                known, data = known + data, b""
+            worker.kill()
         store = open_store()
-        held = store.hold(thread_id)
-        found = scan_journal(read_all(store, thread_id))
-        demand(
-            read_all(store, thread_id).startswith(known) and found.head.size >= len(known),
-            "what an append has acknowledged is there after a kill -9",
-        )
-        torn = (JournalCondition.CLEAN, JournalCondition.TORN)
-        demand(found.condition in torn, f"of a cut append a beginning is left: {found.reason}")
+        held = _hold_after_death(store, thread_id)
+        whole = read_all(store, thread_id)
+        demand(whole.startswith(known), "what an append has acknowledged is there after a kill -9")
+        demand((known + data).startswith(whole), "of a cut append a beginning is left")
+        found = scan_journal(whole)
         if found.condition is JournalCondition.TORN:
             held.cut(found.head.size)
         held.append(b"more\n", found.head.size)
         held.close()
-        whole = read_all(open_store(), thread_id)
-        demand(whole[found.head.size :] == b"more\n", "after a kill -9 a journal is gone on with")
+        left = read_all(open_store(), thread_id)[found.head.size :]
+        demand(left == b"more\n", "after a kill -9 a journal is gone on with")
 
 
-def _hold(open_store: OpenStore, to: Connection, thread_id: str) -> None:
-    held = open_store().hold(thread_id)
-    to.send("held")
-    to.recv()
-    held.close()
+def gives_no_key_to_a_half(open_store: OpenStore) -> None:
+    """Of a process that is killed in a begin a whole thread with its key is left, or no key."""
+    line_count, data = 0, b'{"first":1}\n{"second":2}\n'
+    for nth in range(KILLS):
+        thread_id, key = make_id(), f"key {nth}"
+        with start_worker(open_store) as worker:
+            if not nth:
+                worker.do(_begin, make_id(), data, "another key")
+                line_count = worker.line_count
+            lines = choose_lines(line_count, KILLS)
+            line = lines[min(nth, len(lines) - 1)]
+            worker.begin(_begin, thread_id, data, key, line=line)
+            worker.is_stopped()
+            worker.kill()
+        store = open_store()
+        if store.find_key(key) is None:
+            with suppress(UnknownThreadError):
+                demand(data.startswith(read_all(store, thread_id)), "a cut begin leaves its own")
+            thread_id = begin(store, data, key)
+        demand(open_store().find_key(key) == thread_id, "who is cut in a begin holds up no key")
+        demand(read_all(store, thread_id) == data, "a key finds a whole thread, after a kill too")
+        _hold_after_death(store, thread_id).close()
 
 
 def frees_what_the_dead_have_held(open_store: OpenStore) -> None:
     """A journal is held against other processes as long as its holder lives, and no longer."""
     store = open_store()
     thread_id = begin(store, b"{}\n")
-    with _start(_hold, open_store, thread_id) as other:
-        other.hear()
+    with start_worker(open_store) as other:
+        demand(other.do(_hold, thread_id), "a thread that is free is held")
         for one in (store, open_store()):
             with demand_raised(ThreadBusyError, "a thread that another process holds is busy"):
                 one.hold(thread_id)
         demand(read_all(store, thread_id) == b"{}\n", "a thread that is held can be read")
         other.kill()
         for one in (store, open_store()):
-            try:
-                one.hold(thread_id).close()
-            except ThreadBusyError:
-                demand(False, "a thread is free when the process that held it was killed")
+            _hold_after_death(one, thread_id).close()
 
 
-# ---- races ---------------------------------------------------------------------------------------
+def refuses_who_has_slept(open_store: OpenStore) -> None:
+    """Who was stopped until its thread was given to another one appends nothing, and frees nothing.
 
-
-def _race_for_keys(open_store: OpenStore, to: Connection) -> None:
+    Where a stopped process keeps what it holds, nobody gets the thread meanwhile.
+    """
     store = open_store()
-    for nth in range(RACES):
-        to.send("ready")
-        to.recv()
-        thread_id = make_id()
-        held = store.begin(thread_id, b"{}\n", f"key {nth}")
-        found = store.find_key(f"key {nth}")
-        to.send((held is not None, thread_id, found))
-        if held is not None:
-            held.close()
+    thread_id = make_id()
+    with start_worker(open_store) as sleeper:
+        sleeper.do(_begin, thread_id, b"one\n")
+        sleeper.pause()
+        try:
+            held = hold_when_free(store, thread_id)
+        except ThreadBusyError:
+            sleeper.wake()
+            demand(sleeper.do(_append, thread_id, b"two\n", 4), "who still holds a thread appends")
+            demand(read_all(store, thread_id) == b"one\ntwo\n", "what it has appended is there")
+            return
+        sleeper.wake()
+        refused = "who has slept does not append beside the present holder"
+        demand(not sleeper.do(_append, thread_id, b"no\n", 4), refused)
+        held.append(b"two\n", 4)
+        demand(not sleeper.do(_append, thread_id, b"no\n", 8), refused)
+        sleeper.do(_close, thread_id)
+        with demand_raised(ThreadBusyError, "who has slept frees nothing of the present holder"):
+            open_store().hold(thread_id)
+        held.append(b"three\n", 8)
+        held.close()
+        demand(read_all(store, thread_id) == b"one\ntwo\nthree\n", "who has slept changes nothing")
+        hold_when_free(store, thread_id).close()
+
+
+# ---- meetings ------------------------------------------------------------------------------------
 
 
 def gives_keys_once_in_a_race(open_store: OpenStore) -> None:
     """Of processes that begin one key at the same moment one has it; all find that one."""
-    with (
-        _start(_race_for_keys, open_store) as first,
-        _start(_race_for_keys, open_store) as second,
-        _start(_race_for_keys, open_store) as third,
-    ):
-        others = (first, second, third)
-        won: list[str] = []
-        for _ in range(RACES):
-            for one in others:
-                one.hear()
-            for one in others:
-                one.connection.send("go")
-            told = [one.hear() for one in others]
-            winners = [thread_id for has_won, thread_id, _ in told if has_won]
-            demand(len(winners) == 1, f"{len(winners)} of {RACERS} processes got one key")
-            found = {found for *_, found in told}
+    with start_worker(open_store) as first, start_worker(open_store) as second:
+        won = [first.do(_begin_new, "alone"), second.do(_begin_new, "alone too")]
+        for line in choose_lines(first.line_count, MEETINGS):
+            key = f"key {line}"
+            winners = [*filter(None, meet(first, second, _begin_new, [key], line))]
+            demand(len(winners) == 1, f"{len(winners)} of two processes got one key")
+            found = {first.do(_find, key), second.do(_find, key), open_store().find_key(key)}
             demand(found == {*winners}, "all find the thread that has the key")
             won += winners
     demand(sorted(open_store().ids()) == sorted(won), "of who loses a key nothing is left")
 
 
-def _take_turns(open_store: OpenStore, to: Connection, thread_id: str, name: bytes) -> None:
+def holds_for_one_in_a_race(open_store: OpenStore) -> None:
+    """Of processes that want a thread at the same moment one has it, and appends to it."""
     store = open_store()
-    for nth in range(LINES):
-        while True:
-            try:
-                held = store.hold(thread_id)
-                break
-            except ThreadBusyError:
-                continue
-        size = len(read_all(store, thread_id))
-        held.append(b"%b %d\n" % (name, nth), size)
-        held.close()
-    to.send("done")
-
-
-def mixes_no_writers(open_store: OpenStore) -> None:
-    """Of two processes that take turns nothing is lost, and nothing stands there twice."""
-    thread_id = begin(open_store(), b"{}\n")
-    with (
-        _start(_take_turns, open_store, thread_id, b"a") as first,
-        _start(_take_turns, open_store, thread_id, b"b") as second,
-    ):
-        first.hear(), second.hear()
-    lines = read_all(open_store(), thread_id).splitlines()[1:]
-    for name in (b"a", b"b"):
-        of_one = [line for line in lines if line.startswith(name)]
-        wanted = [b"%b %d" % (name, nth) for nth in range(LINES)]
-        demand(of_one == wanted, "two who take turns lose nothing and double nothing")
-
-
-def _append_much(open_store: OpenStore, to: Connection, thread_id: str) -> None:
-    store, chain = open_store(), Chain()
-    held = demand_begun(store.begin(thread_id, chain.make_batch("begun")))
-    to.send("begun")
-    for nth in range(BATCHES):
-        size = chain.head.size
-        held.append(chain.make_batch(*(f"{nth} {n} " + "🧵" * 500 for n in range(40))), size)
-    held.close()
-    to.send(chain.head)
+    with start_worker(open_store) as first, start_worker(open_store) as second:
+        for worker in (first, second):
+            thread_id = begin(store)
+            demand(worker.do(_hold, thread_id), "a thread that is free is held")
+            line_count = worker.line_count
+        for line in choose_lines(line_count, MEETINGS):
+            thread_id = begin(store)  # a longer one may take other lines
+            told = meet(first, second, _hold, [thread_id], line)
+            demand(sum(told) == 1, f"{sum(told)} of two processes hold a thread")
+            winner = first if told[0] else second
+            demand(winner.do(_append, thread_id, b"{}\n", 3), "who holds a thread appends to it")
+            winner.do(_close, thread_id)
+            demand(read_all(store, thread_id) == b"{}\n{}\n", "what a holder appends is there")
 
 
 def shows_readers_no_damage(open_store: OpenStore) -> None:
     """Who reads while another process appends sees a beginning of the journal, never a gap."""
-    thread_id = make_id()
-    with _start(_append_much, open_store, thread_id) as other:
-        other.hear()
-        store, seen = open_store(), 0
-        while not other.connection.poll():
-            found = scan_journal(read_all(store, thread_id))
-            is_sound = found.condition is not JournalCondition.CORRUPT
-            demand(is_sound, f"a reader sees no damage: {found.reason}")
-            demand(found.head.seq >= seen, "what a reader has seen stays")
-            seen = found.head.seq
-        demand(
-            scan_journal(read_all(store, thread_id)).head == other.hear(),
-            "a reader sees all in the end",
-        )
+    thread_id, chain = make_id(), Chain()
+    whole = chain.make_batch("begun")
+
+    def check(found: bytes, known: bytes, data: bytes) -> None:
+        demand(found.startswith(known), "what a reader has seen stays")
+        demand((known + data).startswith(found), "a reader sees a beginning, and no damage")
+
+    with start_worker(open_store) as writer, start_worker(open_store) as reader:
+        writer.do(_begin, thread_id, whole)
+        lines: Sequence[int] = [0]
+        while lines:
+            size, nth = len(whole), chain.head.seq
+            data = chain.make_batch(*(f"{nth} {n} " + "🧵" * 500 for n in range(40)))
+            writer.begin(_append, thread_id, data, size, line=lines[0])
+            is_stopped = bool(lines[0]) and writer.is_stopped()
+            if is_stopped:
+                reader.begin(_read, thread_id)
+                reader.is_done(reader.patience_s)
+                writer.go_on()
+                check(reader.hear(), whole, data)
+            demand(writer.hear(), "who holds a thread appends to it")
+            lines = lines[1:] if lines[0] else choose_lines(writer.line_count, MEETINGS)
+            whole += data
+            check(reader.do(_read, thread_id), whole, b"")
 
 
 # ---- agents --------------------------------------------------------------------------------------
 
 
-def _make_agent(open_store: OpenStore, on_call: Callable[[], None]) -> Agent[None, str]:
+def _make_agent(store: Store, on_call: Callable[[], None]) -> Agent[None, str]:
     @tool
     def pay() -> str:
         """Pay."""
@@ -269,16 +271,12 @@ def _make_agent(open_store: OpenStore, on_call: Callable[[], None]) -> Agent[Non
     model = ScriptedModel.of(
         {"when": {"step": 0}, "calls": [{"tool": "pay"}]}, {"text": "I have seen to it."}
     )
-    return Agent("payer", model=model, tools=[pay], store=open_store())
+    return Agent("payer", model=model, tools=[pay], store=store)
 
 
-def _pay(open_store: OpenStore, to: Connection) -> None:
-    def stop() -> None:
-        to.send("paying")
-        to.recv()
-
+def _pay(desk: Desk) -> None:
     async def talk() -> None:
-        async with _make_agent(open_store, stop).thread("bill 7") as thread:
+        async with _make_agent(desk.store, desk.stop).thread("bill 7") as thread:
             await thread.send("Pay it.")
 
     asyncio.run(talk())
@@ -289,26 +287,31 @@ def an_agent_survives_a_kill(open_store: OpenStore) -> None:
     calls: list[str] = []
 
     async def go_on() -> None:
-        agent = _make_agent(open_store, lambda: calls.append("again"))
+        agent = _make_agent(open_store(), lambda: calls.append("again"))
         async with agent.thread("bill 7") as thread:
             answer = (await thread.resume()).output
             said = " ".join(one.content for one in thread.messages)
         demand(answer == "I have seen to it.", "a killed agent is gone on with")
         demand("Pay it." in said and "not run again" in said, "it knows what was said and done")
 
-    with _start(_pay, open_store) as other:
-        other.hear()
-        other.kill()
-        asyncio.run(go_on())
+    with start_worker(open_store) as worker:
+        worker.begin(_pay)
+        demand(worker.is_stopped(), "an agent calls a tool")
+        worker.kill()
+    store = open_store()
+    _hold_after_death(store, store.find_key("bill 7") or "").close()
+    asyncio.run(go_on())
     demand(calls == [], "a call that may have been made is not made again")
-    demand(len(open_store().ids()) == 1, "a key leads to the thread that was begun with it")
+    demand(len(store.ids()) == 1, "a key leads to the thread that was begun with it")
 
 
 CHECKS: Final[Sequence[Check]] = (
     loses_nothing_when_killed,
+    gives_no_key_to_a_half,
     frees_what_the_dead_have_held,
+    refuses_who_has_slept,
     gives_keys_once_in_a_race,
-    mixes_no_writers,
+    holds_for_one_in_a_race,
     shows_readers_no_damage,
     an_agent_survives_a_kill,
 )
