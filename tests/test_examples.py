@@ -9,10 +9,13 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.requests import ClientDisconnect
 
 from models.loopback import Answer, Loopback
 from treadle import LocalStore
@@ -109,20 +112,87 @@ def test_a_store_of_ones_own_has_a_conversation_over_processes(tmp_path: Path) -
     assert run("sqlite_store.py", database, "bob", "Hey").endswith("(2 messages)\nHey bob\n")
 
 
-def test_a_web_endpoint_streams_what_the_model_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def read_events(text: str) -> list[tuple[str, Any]]:
+    """Server-sent events: their names, and what they say."""
+    found = re.findall(r"event: (\w+)\ndata: (.*)\n\n", text)
+    return [(name, json.loads(data)) for name, data in found]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    server = importlib.import_module("streaming_server")
-    assert Path(server.__file__) == ROOT / "examples" / "streaming_server.py"
+    found = importlib.import_module("streaming_server")
+    assert Path(found.__file__ or "") == ROOT / "examples" / "streaming_server.py"
+    return found
+
+
+def test_a_web_endpoint_streams_what_the_model_says(tmp_path: Path, server: Any) -> None:
     client = TestClient(server.app)
     for count in (1, 2):
-        with client.stream("POST", "/threads/ann", json={"prompt": "Hello"}) as answer:
-            assert "".join(answer.iter_text()) == "A treadle is the pedal of a loom."
+        told = read_events(client.post("/threads/ann", json={"prompt": "Hello"}).text)
+        text = "".join(data for name, data in told if name == "text")
+        assert text == "A treadle is the pedal of a loom."
+        assert told[-1] == ("answer", text)
         (thread,) = LocalStore(tmp_path).ids()
         assert len(LocalStore(tmp_path).load(thread).fold.conversation) == 2 * count
     assert client.post("/threads/ann", json={"prompt": " "}).status_code == 422
+    messages, answer = read_events(client.get("/threads/ann").text)
+    assert (len(messages[1]), answer) == (4, ("answer", text))
+    ((name, data),) = read_events(client.get("/threads/nobody").text)[1:]
+    assert (name, data) == ("error", "nothing is unfinished, and there is no answer")
+
+
+async def stay_until(app: Any, version: str, method: str, body: bytes, count: int) -> str:
+    """What a client of a server of this version of ASGI gets, which goes away after so much."""
+    gone, told = asyncio.Event(), list[str]()
+    received = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> dict[str, Any]:
+        for one in received:
+            return one
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        told.append(message.get("body", b"").decode())
+        if len(told) > count:
+            gone.set()
+            if version == "2.4":
+                raise OSError
+            await asyncio.Event().wait()
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": version},
+        "method": method,
+        "path": "/threads/ann",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    with suppress(ClientDisconnect):
+        await app(scope, receive, send)
+    return "".join(told)
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4"])
+async def test_a_client_that_goes_away_anywhere_may_come_back_at_once(
+    server: Any, version: str
+) -> None:
+    prompt = json.dumps({"prompt": "Hello"}).encode()
+    for count in range(1, 12):
+        told = await stay_until(server.app, version, "POST", prompt, count)
+        assert not re.search("event: error", told), (count, told)
+        told = await stay_until(server.app, version, "GET", b"", 99)
+        assert read_events(told)[-1] == ("answer", "A treadle is the pedal of a loom."), count
+
+
+async def test_two_clients_at_once_are_told_so(server: Any) -> None:
+    async with server.BOT.thread("ann"):
+        prompt = json.dumps({"prompt": "Hello"}).encode()
+        ((name, why),) = read_events(await stay_until(server.app, "2.3", "POST", prompt, 99))
+    assert name == "error"
+    assert "is open in this process already" in why
 
 
 def test_the_programs_of_the_guide_run(tmp_path: Path) -> None:

@@ -113,17 +113,22 @@ class DiskError(StoreError):
 
 
 class ThreadBusyError(StoreError):
-    """Another process has this thread open for writing; wait for it, or use another thread.
+    """Another process has this thread open for writing, or this one has it open already.
 
     Args:
         thread_id: the thread.
         holder: which process, in words; empty if that is not known.
+        is_own: whether it is this process.
     """
 
-    def __init__(self, thread_id: str, holder: str = "") -> None:
+    def __init__(self, thread_id: str, holder: str = "", *, is_own: bool = False) -> None:
+        where = "this process already" if is_own else "another process"
+        free = "when that process ends"
+        if is_own:
+            free = "when it is closed there (`async with`; generators: contextlib.aclosing)"
         super().__init__(
-            f"thread {thread_id} is open in another process" + (f": {holder}" if holder else ""),
-            hint=f"`treadle watch {thread_id}` follows it; it is free when that process ends",
+            f"thread {thread_id} is open in {where}" + (f": {holder}" if holder else ""),
+            hint=f"`treadle watch {thread_id}` follows it; it is free {free}",
         )
         self.thread_id = thread_id
         self.holder = holder

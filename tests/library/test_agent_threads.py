@@ -55,6 +55,15 @@ async def test_a_key_is_the_same_thread_in_every_process(
     assert store.load(thread_id).fold.header.key == "customer-7"
 
 
+async def test_who_opens_a_thread_twice_is_told_that_it_is_this_process() -> None:
+    agent = make_agent(LocalStore.in_memory())
+    async with agent.thread("one"):
+        with pytest.raises(ThreadBusyError, match="is open in this process already") as raised:
+            async with agent.thread("one"):
+                pass
+    assert "aclosing" in raised.value.hint
+
+
 async def test_a_key_is_any_text_that_is_not_empty_nor_very_long(store: AnyThreads) -> None:
     seen = set()
     for key in ("a", "A", "../../etc", "ü 中 \n", "x" * 500):

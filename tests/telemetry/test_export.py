@@ -288,7 +288,11 @@ def test_an_imported_session(store: LocalStore, receiver: Receiver, tmp_path: Pa
         "claude-code"
     }
     assert any(name.startswith("execute_tool") for name in receiver.names)
-    assert any(name.startswith("chat") for name in receiver.names)
+    chats = [name for name in receiver.names if name.startswith("chat")]
+    assert chats == ["chat claude-x", "chat claude-x", "chat claude-y"]
+    ((_, of_root),) = receiver.find("invoke_agent")
+    assert of_root["gen_ai.request.model"] == "claude-x"
+    assert "unknown" not in str(receiver.spans)
 
 
 def test_nothing_private_leaves_this_machine(store: LocalStore, receiver: Receiver) -> None:

@@ -44,6 +44,11 @@ class Holder(Struct, frozen=True):
     program: str = ""
 
     @property
+    def is_own(self) -> bool:
+        """Whether that is this process, which holds a lock as another one would."""
+        return (self.pid, self.host) == (os.getpid(), os.uname().nodename)
+
+    @property
     def description(self) -> str:
         """In words: `pid 1234 on loom, since 2026-11-21 10:15 UTC (treadle run)`."""
         since = self.since[:16].replace("T", " ")
@@ -69,7 +74,7 @@ def acquire_lock(disk: Disk, path: str, thread_id: str, holder: Holder | None = 
         holder: who will hold it; written into the file for whoever finds it held.
 
     Raises:
-        ThreadBusyError: another process holds it; it says which, as far as that is known.
+        ThreadBusyError: it is held; it says by which process, as far as that is known.
         DiskError: there can be no lock here.
     """
     note = b"" if holder is None else msgspec.json.encode(holder) + b"\n"
@@ -80,8 +85,9 @@ def acquire_lock(disk: Disk, path: str, thread_id: str, holder: Holder | None = 
             _raise_no_locks(path, error)
         raise DiskError("lock", path, error) from error
     if lock is None:
-        found = read_holder(disk, path)
-        raise ThreadBusyError(thread_id, "" if found is None else found.description)
+        if (found := read_holder(disk, path)) is None:
+            raise ThreadBusyError(thread_id)
+        raise ThreadBusyError(thread_id, found.description, is_own=found.is_own)
     return lock
 
 

@@ -223,10 +223,18 @@ class SpanFold:
     def _end_request(
         self, found: Mapping[str, AttributeValue], error: SpanFailure | None = None
     ) -> None:
-        if self._turn is None or self._turn.find(_REQUEST) is None:
+        request = None if self._turn is None else self._turn.find(_REQUEST)
+        if self._turn is None or request is None:
             self._add_request({**self._describe_model("", ""), **found}, error)
-        else:
-            self._turn.end(_REQUEST, found, error)
+            return
+        if self.fold.imported_from and not self.fold.machine.config.tools:
+            # Nobody here has asked: who did is recorded with the answer, and not before it.
+            model = self._describe_model("", "")
+            request.name = _name_request(model)
+            request.attributes.update(model)
+            if MODEL not in self._turn.root.attributes:
+                self._turn.root.attributes.update({**model, OPERATION: INVOKE_AGENT})
+        self._turn.end(_REQUEST, found, error)
 
     def _add_request(self, found: Mapping[str, AttributeValue], error: SpanFailure | None) -> None:
         """A request of which only the end is recorded: below a turn, or, before any, by itself."""

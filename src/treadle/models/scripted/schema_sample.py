@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import Struct
+
+from treadle.models.scripted.pattern_sample import make_text_for_pattern
 
 Schema = Mapping[str, Any]
 
@@ -29,7 +32,7 @@ _TEXTS: Final = MappingProxyType(
 def make_sample(schema: Schema, root: Schema | None = None) -> Any:
     """A value of a schema: the first that it lists, else the least that it asks for.
 
-    What only a pattern says is not met: there is nothing simple to make of one.
+    A pattern is met where that is simple: look-arounds and back references are not.
 
     Args:
         schema: the schema, or a part of it.
@@ -107,6 +110,9 @@ def _make_text(schema: Schema, _: _Place) -> str:
     is_binary = schema.get("contentEncoding") == "base64"
     text: str = "YWFh" if is_binary else _TEXTS.get(schema.get("format", ""), "a")
     least: int = schema.get("minLength", 0)
+    if "pattern" in schema and not is_binary:
+        length = range(least, schema.get("maxLength", sys.maxsize - 1) + 1)
+        text = make_text_for_pattern(schema["pattern"], length) or text
     return text.ljust(least, "a")
 
 

@@ -110,7 +110,7 @@ class ModelEndpoint:
     ) -> httpx2.Request:
         host = httpx2.URL(self._base_url).host
         if _allowed_hosts is not None and host not in _allowed_hosts:
-            what = f"this process may not reach {host}: only models on this machine"
+            what = f"this process may not reach {host}: a test may with the mark `real_models`"
             raise WireError(LlmErrorKind.PERMISSION, what)
         own = httpx2.Headers(self._headers)
         own.update(headers)
