@@ -71,6 +71,7 @@ MAY_USE: Final = {
     "terminal/plain_terminal.py": {"time"},  # how often is told what goes on
     "terminal/chat_startup.py": {"time"},  # the pace of the view
     "app/threads/times.py": {"datetime"},  # `7d` is counted from now, days are those of this place
+    "pages/thread_cells.py": {"datetime"},  # how long ago something was is counted from now
     "sync/http_transport.py": {"time"},  # nobody drips for ever
     "app/sync/sync_engine.py": {"random"},  # retries are spread
     "app/sync/continuous_sync.py": {"random"},  # so are those of the stream of changes

@@ -17,9 +17,9 @@ import pytest
 
 from cli.conftest import Run
 from treadle.app.threads.call_text import describe_call, preview_output
-from treadle.app.threads.times import describe_age
 from treadle.core.messages import ToolCall
 from treadle.exit_codes import UNREAD
+from treadle.pages.thread_cells import describe_age
 
 Seen = Callable[..., str]
 

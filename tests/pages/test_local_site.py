@@ -99,8 +99,8 @@ async def test_threads_are_listed_and_found(store: LocalStore, visitor: httpx2.A
     shown = [len(re.findall(r'class="title"', page)) for page in (first, second)]
     assert shown == [50, 3]
     assert "1 to 50 of 53" in first
-    assert 'rel="next" href="?page=2"' in first
-    assert 'rel="prev" href="?page=1"' in second
+    assert 'rel="next" href="/?page=2"' in first
+    assert 'rel="prev" href="/?page=1"' in second
     assert (await visitor.get("/?page=0")).status_code == 404
     assert (await visitor.get("/?page=x")).status_code == 404
     assert "No thread is like that" in (await visitor.get("/?state=waiting")).text

@@ -78,9 +78,9 @@ _PEOPLE: Final = ("organization", "user", "token")
 
 
 def test_the_actions_of_the_table_are_all_there_are() -> None:
-    """But for those that stand in the tests of pushing, where a journal is needed."""
+    """But for those that stand in the tests of pushing and of pages."""
     told = {action for _, action, _ in ACTIONS if action is not None}
-    assert {*get_args(audit.Action)} - told == {"thread_made", "thread_rewritten"}
+    assert {*get_args(audit.Action)} - told == {"signed_in", "thread_made", "thread_rewritten"}
 
 
 def test_what_is_refused_leaves_no_line(people: People) -> None:

@@ -113,6 +113,9 @@ def older(empty: str) -> Iterator[Database]:
                 text("INSERT INTO users VALUES (:id, :name, 1, 'member', :no, :no, 'then', NULL)"),
                 {"id": number, "name": name, "no": False},
             )
+        db.execute(
+            text("INSERT INTO tokens VALUES (1, 1, 'mine', 'hash', 'then', NULL, NULL, NULL)")
+        )
         db.execute(text(_OLD_THREAD), {"id": ID, "no": False})
         line = {"id": ID, "line": "{}"}
         db.execute(text("INSERT INTO records VALUES (:id, 1, 'hash', 'then', :line)"), line)
@@ -138,6 +141,8 @@ ADDED: Final[dict[str, Any]] = {
     "threads.key": ID,
     "threads.id": ID,
     "search_pending": 0,
+    "tokens.kind": "access",
+    "tokens.made_with": None,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from treadle import exit_codes
-from treadle.app.threads.thread_cells import format_title, make_cells
-from treadle.app.threads.times import describe_age, local_time
+from treadle.app.threads.times import local_time
 from treadle.cli.notices import print_line, shorten_for_people
+from treadle.pages.thread_cells import describe_age, format_title, make_cells
 from treadle.terminal.columns import crop, crop_start, fit_columns
 from treadle.thread.document import ThreadSummary
 from treadle.thread.ids import ShortIds

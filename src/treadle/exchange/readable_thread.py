@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import CompactionRequested, Steered
 from treadle.core.llm import Usage
-from treadle.core.messages import NOTE, Message, ToolCall, describe_attachment
+from treadle.core.messages import NOTE, BlobRef, Message, ToolCall, describe_attachment
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.record_text import describe_record
@@ -32,6 +32,7 @@ from treadle.thread.facts import (
     Trashed,
 )
 from treadle.thread.fold import ThreadFold
+from treadle.thread.output_references import find_kept_output
 from treadle.thread.record import Record
 from treadle.thread.safe_text import sanitize_text
 from treadle.thread.thoughts import list_thoughts
@@ -110,6 +111,20 @@ def make_readable_thread(parts: Sequence[JournalPart]) -> ReadableThread:
             break
         problem = teller.add_journal(part)
     return teller.build(problem)
+
+
+def list_kept_outputs(journals: Sequence[JournalPart]) -> Iterator[tuple[str, BlobRef]]:
+    """The calls whose whole output stands beside the thread; a command's end comes last."""
+    for journal in journals:
+        for record in journal.records:
+            if b'"sha256"' not in bytes(record.event):
+                continue
+            try:
+                found = find_kept_output(decode_entry(record.event))
+            except UnknownEntryError:
+                return
+            if found is not None:
+                yield found
 
 
 _SKIPPED_ENTRIES: Final = (

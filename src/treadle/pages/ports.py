@@ -2,26 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from treadle.core.messages import BlobRef
-from treadle.exchange.readable_thread import ReadableThread
+from treadle.exchange.readable_thread import ReadableCall, ReadableThread
 from treadle.thread.document import ThreadSummary
 
 
+class Visitor(Struct, frozen=True):
+    """Who looks, where people sign in.
+
+    `form_key` stands in each form that is shown to them, and a page of another site cannot know it.
+    """
+
+    name: str
+    organization: str
+    is_admin: bool
+    form_key: str
+
+
+class RowFilters(Struct, frozen=True):
+    """Which threads; what is empty does not matter.
+
+    `state` is as `ThreadFilters` has it, `repo` a repository's remote, `owner` the name of a user.
+    """
+
+    state: str = ""
+    repo: str = ""
+    branch: str = ""
+    tag: str = ""
+    model: str = ""
+    owner: str = ""
+
+
 class ThreadRow(Struct, frozen=True):
-    """A thread in a list, in words for people; its times are UTC, as records have them."""
+    """A thread in a list, in words for people; its times are UTC, as records have them.
+
+    `name` is what stands for it in addresses; `owner` is empty where all have one.
+    """
 
     thread: ThreadSummary
+    name: str
     short_id: str
     title: str
     state: str
     folder: str
     branch: str
     age: str
+    owner: str = ""
 
 
 class ThreadRows(Struct, frozen=True):
@@ -50,6 +81,13 @@ class ShownThread(Struct, frozen=True):
     story: ReadableThread
     kept: Mapping[str, BlobRef]
 
+    def list_results(self, call_id: str) -> Iterator[str]:
+        """The results of calls that have this id, as the model read them."""
+        for turn in self.story.turns:
+            for item in turn.items:
+                if isinstance(item, ReadableCall) and item.call_id == call_id:
+                    yield item.result or ""
+
 
 class LiveState(Struct, frozen=True):
     """How far a thread is: its version, and what a model is saying at this moment."""
@@ -59,13 +97,26 @@ class LiveState(Struct, frozen=True):
 
 
 class PageSource(Protocol):
-    """The threads that a visitor may see. Each raises `TreadleError`, and is called in a thread."""
+    """The threads that a visitor may see.
 
-    def list_rows(self, state: str, start: int, count: int) -> ThreadRows:
+    Each raises `TreadleError`, and is called in a thread, but for `follow`.
+    """
+
+    @property
+    def visitor(self) -> Visitor | None:
+        """Who looks; `None` where nobody signs in, or nobody has."""
+        ...
+
+    @property
+    def is_live(self) -> bool:
+        """Whether threads can be followed."""
+        ...
+
+    def list_rows(self, filters: RowFilters, start: int, count: int) -> ThreadRows:
         """Threads, those that changed last first.
 
         Args:
-            state: as `ThreadFilters` has it; empty for all.
+            filters: which of them.
             start: how many are left out before them.
             count: how many at most.
         """
@@ -83,6 +134,9 @@ class PageSource(Protocol):
         """The whole output of a call."""
         ...
 
-    def read_state(self, thread_id: str) -> LiveState:
-        """How far a thread is. Costs little: it is asked several times a second."""
+    def follow(self, thread_id: str) -> AsyncGenerator[LiveState | None]:
+        """How far a thread is, now and whenever that changes; `None` now and then if it does not.
+
+        Ends when the thread is gone, the visitor may see it no more, or the site stops.
+        """
         ...

@@ -7,14 +7,13 @@ up to date.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 from anyio import to_thread
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -22,7 +21,7 @@ from starlette.routing import Route
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
 from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
-from treadle.pages.ports import LiveState, PageSource
+from treadle.pages.ports import LiveState, PageSource, RowFilters
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
 from treadle.pages.thread_page import make_thread_page
 from treadle.thread.safe_text import sanitize_text
@@ -33,8 +32,6 @@ HIT_COUNT: Final = 50
 """Threads that a search shows."""
 PAGE_MAX: Final = 1_000_000
 WORDS_LENGTH_MAX: Final = 1000
-LOOK_S: Final = 0.3
-"""Between two looks at a thread that somebody watches."""
 HEARTBEAT_S: Final = 15.0
 """After so long without news a word is sent, so that a connection that has ended is noticed."""
 
@@ -80,31 +77,27 @@ def send_page_refusal(refusal: PageRefusal) -> Response:
     return HTMLResponse(page, refusal.status, HEADERS)
 
 
-class _ThreadQuery(Struct, frozen=True):
-    """What stands behind the `?`; unknown names are let be, as on every site."""
-
-    words: str = ""
-    state: str = ""
-    page: int | None = None
+Ask: TypeAlias = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Asks a source: calls a function in a thread, or raises `PageRefusal`."""
 
 
 class Pages:
     """What is shown of some threads.
 
     Args:
-        find_source: the threads that who asks may see.
-        is_stopping: whether whoever watches is to be let go.
+        find_source: the threads that who asks may see; may raise `PageRefusal`.
+        ask: how they are asked for.
         acts: who does what visitors ask for, and whose forms count; without it pages only read.
     """
 
     def __init__(
         self,
-        find_source: Callable[[Request], PageSource],
-        is_stopping: Callable[[], bool],
+        find_source: Callable[[Request], Awaitable[PageSource]],
+        ask: Ask,
         acts: tuple[Acts, FormGuard] | None = None,
     ) -> None:
         self._find_source = find_source
-        self._is_stopping = is_stopping
+        self._ask = ask
         self._acts = None if acts is None else ActRoutes(*acts, send_page, HEADERS)
 
     def list_routes(self) -> list[Route]:
@@ -120,68 +113,72 @@ class Pages:
         return [*routes, *acts, make_static_route()]
 
     async def _show_threads(self, request: Request) -> Response:
-        query, source = _read_query(request), self._find_source(request)
-        words = query.words.strip()
+        page, told = _read_page(request) or 1, request.query_params
+        source = await self._find_source(request)
+        words = told.get("words", "").strip()[:WORDS_LENGTH_MAX]
         if words:
-            found = await _ask(lambda: source.search(words[:WORDS_LENGTH_MAX], HIT_COUNT))
-            return send_page("threads.html", words=words, found=found)
-        known = {name for name, _ in STATES}
-        state = query.state if query.state in known else ""
-        page = query.page or 1
+            found = await self._ask(lambda: source.search(words, HIT_COUNT))
+            return send_page("threads.html", visitor=source.visitor, words=words, found=found)
+        given = {name: told.get(name, "").strip() for name in RowFilters.__struct_fields__}
+        if given["state"] not in dict(STATES):
+            given["state"] = ""
         start = (page - 1) * ROW_COUNT
-        found = await _ask(lambda: source.list_rows(state, start, ROW_COUNT))
+        found = await self._ask(lambda: source.list_rows(RowFilters(**given), start, ROW_COUNT))
         return send_page(
             "threads.html",
+            visitor=source.visitor,
             rows=found.rows,
             count=found.count,
             start=start,
             page=page,
-            state=state,
+            filters=given,
             states=STATES,
-            state_query=f"state={quote(state)}&" if state else "",
         )
 
     async def _show_thread(self, request: Request) -> Response:
-        source, thread_id = self._find_source(request), request.path_params["thread_id"]
-        page = _read_query(request).page
-        view = await _ask(lambda: make_thread_page(source.read_thread(thread_id), page))
+        page, name = _read_page(request), request.path_params["thread_id"]
+        source = await self._find_source(request)
+        view = await self._ask(lambda: make_thread_page(source.read_thread(name), page))
         if view is None:
             raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
-        if self._acts is None or view.page != view.page_count:
-            return send_page("thread.html", view=view)
         # What can be done is done where the thread ends.
-        return send_page("thread.html", view=view, **await self._acts.make_values(view.id))
+        is_last = view.page == view.page_count
+        acts = await self._acts.make_values(view.id) if self._acts and is_last else {}
+        return send_page(
+            "thread.html",
+            visitor=source.visitor,
+            view=view,
+            path=f"/threads/{quote(name)}",
+            is_live=source.is_live and is_last,
+            **acts,
+        )
 
     async def _show_output(self, request: Request) -> Response:
-        source, names = self._find_source(request), request.path_params
-        data = await _ask(lambda: source.read_output(names["thread_id"], names["call_id"]))
+        names = request.path_params
+        source = await self._find_source(request)
+        data = await self._ask(lambda: source.read_output(names["thread_id"], names["call_id"]))
         text = sanitize_text(data.decode("utf-8", "replace"))
         return PlainTextResponse(text, headers={**HEADERS, "content-disposition": "inline"})
 
     async def _follow_thread(self, request: Request) -> Response:
-        source, thread_id = self._find_source(request), request.path_params["thread_id"]
-        first = await _ask(lambda: source.read_state(thread_id))
-        stream = self._stream_states(request, lambda: source.read_state(thread_id), first)
-        return StreamingResponse(stream, headers=HEADERS, media_type="text/event-stream")
+        source = await self._find_source(request)
+        states = source.follow(request.path_params["thread_id"])
+        with convert_errors():
+            first = await anext(states)
+        return StreamingResponse(
+            _stream_states(first, states), headers=HEADERS, media_type="text/event-stream"
+        )
 
-    async def _stream_states(
-        self, request: Request, read: Callable[[], LiveState], state: LiveState
-    ) -> AsyncIterator[bytes]:
-        yield b"retry: 1000\n\n" + _encode_state(state)
-        silence_s = 0.0
-        while not self._is_stopping() and not await request.is_disconnected():
-            await asyncio.sleep(LOOK_S)
-            silence_s += LOOK_S
-            try:
-                found = await to_thread.run_sync(read)
-            except TreadleError:
-                return  # gone, or not readable now: the browser asks again, and is told
-            if found != state:
-                state, silence_s = found, 0.0
+
+async def _stream_states(
+    first: LiveState | None, states: AsyncGenerator[LiveState | None]
+) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n" + _encode_state(first)
+    async with aclosing(states):
+        # It is gone, or cannot be read now: the browser asks again, and is told.
+        with suppress(TreadleError):
+            async for state in states:
                 yield _encode_state(state)
-            elif silence_s >= HEARTBEAT_S:
-                silence_s = 0.0
-                yield b": still here\n\n"
 
 
 def make_static_route() -> Route:
@@ -198,10 +195,17 @@ async def _send_static_file(request: Request) -> Response:
     return Response(read_static_file(name), headers=HEADERS, media_type=_MEDIA_TYPES[name])
 
 
-async def _ask(function: Callable[[], Any]) -> Any:
-    """What a source says, or why not, for its reader."""
-    try:
+async def ask_in_thread(function: Callable[[], Any]) -> Any:
+    """See `Ask`."""
+    with convert_errors():
         return await to_thread.run_sync(function)
+
+
+@contextmanager
+def convert_errors() -> Iterator[None]:
+    """Why a source cannot answer, for its reader."""
+    try:
+        yield
     except UnknownThreadError as error:
         raise PageRefusal(404, "There is no such thread", error.message, error.hint or "") from None
     except UsageError as error:
@@ -212,18 +216,20 @@ async def _ask(function: Callable[[], Any]) -> Any:
         raise PageRefusal(500, "It cannot be read", error.message, error.hint or "") from None
 
 
-def _read_query(request: Request) -> _ThreadQuery:
-    told: Mapping[str, str] = request.query_params
-    page = told.get("page", "")
+def _read_page(request: Request) -> int | None:
+    """The page that is asked for; unknown names are let be, as on every site."""
+    page = request.query_params.get("page", "")
     number = (
         int(page) if page.isascii() and page.isdigit() and len(page) <= len(str(PAGE_MAX)) else 0
     )
     if page and not 1 <= number <= PAGE_MAX:
         raise PageRefusal(404, "There is no such page", "Pages are numbers from 1.")
-    return _ThreadQuery(told.get("words", ""), told.get("state", ""), number or None)
+    return number or None
 
 
-def _encode_state(state: LiveState) -> bytes:
+def _encode_state(state: LiveState | None) -> bytes:
+    if state is None:
+        return b": still here\n\n"
     return b"event: state\ndata: %s\n\n" % msgspec.json.encode(
         {"version": state.version, "text": sanitize_text(state.text)}
     )

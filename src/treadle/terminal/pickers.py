@@ -35,8 +35,8 @@ def find_conversation_rows(folder: str, text: str) -> Sequence[ListRow]:
     """A row for each conversation of a folder; for those of all folders if words are typed."""
     from treadle.app.stores import open_store
     from treadle.app.threads.short_ids import list_short_ids
-    from treadle.app.threads.thread_cells import make_cells
     from treadle.app.threads.thread_search import find_conversations
+    from treadle.pages.thread_cells import make_cells
 
     store = open_store()
     ids, rows = list_short_ids(store), []

@@ -28,7 +28,7 @@ from treadle.app.pages.local_acts import LocalActs
 from treadle.app.pages.local_threads import LocalThreads
 from treadle.errors import ConfigError
 from treadle.pages.act_routes import FormGuard
-from treadle.pages.site import HEADERS, PageRefusal, Pages, send_page_refusal
+from treadle.pages.site import HEADERS, PageRefusal, Pages, ask_in_thread, send_page_refusal
 from treadle.platform.socket_owner import find_socket_user
 from treadle.store.local_store import LocalStore
 
@@ -74,17 +74,20 @@ class LocalSite:
         self._session = secrets.token_urlsafe(32)
         self._links: set[str] = set()
         self._is_stopping = False
-        threads = LocalThreads(store)
+        self._threads = LocalThreads(store, lambda: self._is_stopping)
         self._acts = LocalActs(store)
         origins = frozenset(f"http://{host}" for host in self._hosts)
         guard = FormGuard(self._session, origins)
-        self._pages = Pages(lambda _: threads, lambda: self._is_stopping, (self._acts, guard))
+        self._pages = Pages(self._find_source, ask_in_thread, (self._acts, guard))
         routes = [Route("/open/{token}", self._open), *self._pages.list_routes()]
         self._app = Starlette(
             routes=routes,
             exception_handlers={PageRefusal: self._show_refusal, 404: self._show_unknown},
         )
         self.address = f"http://{HOST}:{port}"
+
+    async def _find_source(self, _: Request) -> LocalThreads:
+        return self._threads
 
     def make_link(self) -> str:
         """A link that opens the pages in one browser, once."""

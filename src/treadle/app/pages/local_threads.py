@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from anyio import to_thread
 from msgspec import Struct
 
 from treadle.app.exchange.thread_export import read_journal_parts
 from treadle.app.threads.outputs import read_output
 from treadle.app.threads.short_ids import list_short_ids
-from treadle.app.threads.thread_cells import make_cells
 from treadle.app.threads.thread_lists import list_threads, search_threads
 from treadle.app.threads.thread_watch import ThreadWatch
-from treadle.app.threads.transcript import list_kept_outputs
 from treadle.errors import UnknownThreadError
-from treadle.exchange.readable_thread import make_readable_thread
-from treadle.pages.ports import FoundRow, LiveState, ShownThread, ThreadRow, ThreadRows
+from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
+from treadle.pages.ports import FoundRow, LiveState, RowFilters, ShownThread, ThreadRow, ThreadRows
+from treadle.pages.site import HEARTBEAT_S
+from treadle.pages.thread_cells import cut_pieces, make_cells
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
@@ -29,6 +31,8 @@ KEPT_THREADS_MAX: Final = 4
 """Threads that are kept as they were read: a long one takes seconds, and is turned over page by
 page."""
 WATCHES_MAX: Final = 64
+LOOK_S: Final = 0.3
+"""Between two looks at a thread that somebody watches."""
 
 
 class _KeptThread(Struct, frozen=True):
@@ -44,17 +48,36 @@ class LocalThreads:
 
     Args:
         store: the threads of this machine.
+        is_stopping: whether whoever watches is to be let go.
     """
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: LocalStore, is_stopping: Callable[[], bool]) -> None:
         self._store = store
+        self._is_stopping = is_stopping
         self._kept: OrderedDict[str, _KeptThread] = OrderedDict()
         self._watches: OrderedDict[str, ThreadWatch] = OrderedDict()
         self._lock = threading.Lock()
 
-    def list_rows(self, state: str, start: int, count: int) -> ThreadRows:
+    @property
+    def visitor(self) -> None:
         """See `PageSource`."""
-        found = list_threads(self._store, ThreadFilters(state=state or None), limit=start + count)
+        return None
+
+    @property
+    def is_live(self) -> bool:
+        """See `PageSource`."""
+        return True
+
+    def list_rows(self, filters: RowFilters, start: int, count: int) -> ThreadRows:
+        """See `PageSource`."""
+        wanted = ThreadFilters(
+            state=filters.state or None,
+            remote=filters.repo or None,
+            branch=filters.branch or None,
+            tags=(filters.tag,) if filters.tag else (),
+            model=filters.model or None,
+        )
+        found = list_threads(self._store, wanted, limit=start + count)
         ids = list_short_ids(self._store)
         rows = [_make_row(line, ids) for line in found.threads[start:]]
         return ThreadRows(rows, found.count)
@@ -67,7 +90,7 @@ class LocalThreads:
             FoundRow(
                 _make_row(hit.thread, ids),
                 hit.kind,
-                _cut_pieces(hit.snippet, hit.ranges),
+                cut_pieces(hit.snippet, hit.ranges),
                 hit.count,
             )
             for hit in found.hits
@@ -95,9 +118,22 @@ class LocalThreads:
         """See `PageSource`."""
         return read_output(self._store, self._check(thread_id), call_id).encode("utf-8", "replace")
 
-    def read_state(self, thread_id: str) -> LiveState:
+    async def follow(self, thread_id: str) -> AsyncGenerator[LiveState | None]:
         """See `PageSource`."""
         thread_id = self._check(thread_id)
+        state, silence_s = None, 0.0
+        while True:
+            found = await to_thread.run_sync(lambda: self._read_state(thread_id))
+            if found != state or silence_s >= HEARTBEAT_S:
+                yield None if found == state else found
+                state, silence_s = found, 0.0
+            if self._is_stopping():
+                return
+            await asyncio.sleep(LOOK_S)
+            silence_s += LOOK_S
+
+    def _read_state(self, thread_id: str) -> LiveState:
+        """How far a thread is. Costs little: it is asked several times a second."""
         with self._lock:
             watch = self._watches.pop(thread_id, None) or ThreadWatch(self._store, thread_id)
             self._watches[thread_id] = watch
@@ -142,14 +178,5 @@ class LocalThreads:
 def _make_row(line: ThreadSummary, ids: ShortIds) -> ThreadRow:
     cells = make_cells(line, ids)
     return ThreadRow(
-        line, cells.id, cells.title, cells.state, cells.folder, cells.branch, cells.age
+        line, line.id, cells.id, cells.title, cells.state, cells.folder, cells.branch, cells.age
     )
-
-
-def _cut_pieces(text: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
-    """A snippet in parts; of each whether it is what was looked for."""
-    pieces, place = [], 0
-    for start, end in ranges:
-        pieces += [(text[place:start], False), (text[start:end], True)]
-        place = end
-    return [piece for piece in [*pieces, (text[place:], False)] if piece[0]]

@@ -91,36 +91,3 @@ def local_time(at: str) -> str:
         return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
     except ValueError:
         return f"{at[:16]:<16}"
-
-
-_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
-_AGES: Final = (
-    (_MINUTE_S, 0, "now"),
-    (_HOUR_S, _MINUTE_S, "min"),
-    (_DAY_S, _HOUR_S, "h"),
-    (14 * _DAY_S, _DAY_S, "d"),
-    (60 * _DAY_S, 7 * _DAY_S, "wk"),
-)
-"""Up to how many seconds ago a time is told in which unit, and how many of them that is."""
-
-
-def describe_age(at: str, now: str | None = None) -> str:
-    """How long ago a record was made, for people: `now`, `5 min ago`, `2 h ago`, `3 d ago`.
-
-    What is older than two months, or comes from a clock that is ahead, is told as its day. What is
-    no time stays as it is.
-
-    Args:
-        at: the time, as records have it.
-        now: the clock, likewise; by default this machine's.
-    """
-    try:
-        moment = datetime.fromisoformat(at)
-        clock = datetime.now(UTC) if now is None else datetime.fromisoformat(now)
-        age = (clock - moment).total_seconds()
-    except (ValueError, TypeError):
-        return at[:16]
-    for limit, unit_s, unit in _AGES:
-        if -_MINUTE_S < age < limit:
-            return f"{int(age // unit_s)} {unit} ago" if unit_s else unit
-    return moment.astimezone().strftime("%Y-%m-%d")

@@ -6,7 +6,7 @@ read when somebody wants to see it, not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
 
@@ -15,20 +15,18 @@ from msgspec import Struct
 from treadle.app.exchange.thread_export import read_journal_parts
 from treadle.core.messages import NOTE, BlobRef, ToolCall
 from treadle.errors import MissingBlobError
-from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.readable_thread import (
     THINKING,
     ReadableCall,
     ReadableItem,
     ReadableMessage,
     ReadableNote,
+    list_kept_outputs,
     make_readable_thread,
 )
 from treadle.exchange.record_text import describe_record
 from treadle.store.local_store import LocalStore
-from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.facts import CommandShown
-from treadle.thread.output_references import find_kept_output
 
 
 class PartKind(Enum):
@@ -106,20 +104,6 @@ def read_whole_text(store: LocalStore | None, part: TranscriptPart) -> tuple[byt
         except MissingBlobError:
             return part.text.encode("utf-8", "replace"), True
     return part.text.encode("utf-8", "replace"), False
-
-
-def list_kept_outputs(journals: Sequence[JournalPart]) -> Iterator[tuple[str, BlobRef]]:
-    """The calls whose whole output stands beside the thread; a command's end comes last."""
-    for journal in journals:
-        for record in journal.records:
-            if b'"sha256"' not in bytes(record.event):
-                continue
-            try:
-                found = find_kept_output(decode_entry(record.event))
-            except UnknownEntryError:
-                return
-            if found is not None:
-                yield found
 
 
 def _make_part(item: ReadableItem, kept: dict[str, BlobRef]) -> TranscriptPart:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.app.notices import Notify, ignore_notice
 from treadle.app.threads.short_ids import list_short_ids
-from treadle.app.threads.thread_cells import format_title
 from treadle.app.threads.thread_lists import PendingThreads, find_pending
 from treadle.app.threads.times import local_time
 from treadle.errors import TreadleError
+from treadle.pages.thread_cells import format_title
 from treadle.thread.document import ThreadSummary
 
 if TYPE_CHECKING:

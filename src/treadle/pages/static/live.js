@@ -66,7 +66,7 @@
     return copy.isEqualNode(one);
   };
 
-  const events = new EventSource(`/threads/${items.dataset.thread}/live`);
+  const events = new EventSource(items.dataset.live);
   events.addEventListener("state", (event) => {
     const told = JSON.parse(event.data);
     live.textContent = told.text;

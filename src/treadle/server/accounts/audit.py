@@ -18,6 +18,7 @@ Action: TypeAlias = Literal[
     "user_changed",
     "token_made",
     "token_revoked",
+    "signed_in",
     "thread_made",
     "visibility_set",
     "thread_deleted",

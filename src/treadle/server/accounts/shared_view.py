@@ -46,14 +46,7 @@ def read_shared_thread(db: Connection, thread: Row[Any]) -> ReadableThread:
     Raises:
         Refusal: what it goes on from is not here any more.
     """
-    if thread.kind == "document":
-        kept = schema.documents.c
-        query = select(kept.body).where(
-            kept.thread_id == thread.key, kept.version == thread.version
-        )
-        document = _decode_thread(db.execute(query).scalar_one())
-    else:
-        document = _fold_document(db, thread.key, Mark(thread.version, thread.hash))
+    document = read_document(db, thread)
     bare = Thread(
         id=document.id,
         version=document.version,
@@ -64,7 +57,27 @@ def read_shared_thread(db: Connection, thread: Row[Any]) -> ReadableThread:
         agent_state=AgentStateSnapshot(document.agent_state.kind),
         metadata=ThreadMetadata(document.metadata.title),
     )
-    return ReadableThread(bare, tuple(_list_turns(bare)))
+    return tell_document(bare)
+
+
+def read_document(db: Connection, thread: Row[Any]) -> Thread:
+    """A thread as one document, all of it.
+
+    Raises:
+        Refusal: what it goes on from is not here any more.
+    """
+    if thread.kind == "document":
+        kept = schema.documents.c
+        query = select(kept.body).where(
+            kept.thread_id == thread.key, kept.version == thread.version
+        )
+        return _decode_thread(db.execute(query).scalar_one())
+    return _fold_document(db, thread.key, Mark(thread.version, thread.hash))
+
+
+def tell_document(document: Thread) -> ReadableThread:
+    """What a document says of its conversation; it does not say when each message was."""
+    return ReadableThread(document, tuple(_list_turns(document)))
 
 
 def _fold_document(db: Connection, key: str, mark: Mark) -> Thread:

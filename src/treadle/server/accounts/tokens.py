@@ -47,6 +47,8 @@ class TokenKind(Enum):
     """All that its user may do."""
     SHARE = "trs_"
     """One thread, to read; the end of a link."""
+    SESSION = "trw_"
+    """All that its user may do, on the pages; a cookie of a browser."""
 
 
 def generate_token(kind: TokenKind) -> str:
@@ -57,7 +59,7 @@ def generate_token(kind: TokenKind) -> str:
 
 def is_well_formed(text: str, kind: TokenKind) -> bool:
     """Whether a text can be a token of this kind; what was mistyped or cut off is not."""
-    found = re.fullmatch(r"(tr[ds]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
+    found = re.fullmatch(r"(tr[dsw]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
     return found is not None and found[1] == kind.value and found[3] == _compute_checksum(found[2])
 
 
@@ -103,20 +105,23 @@ _IDENTIFY_ALL: Final = _SELECT_PRINCIPAL.where(
 )
 
 
-def identify_caller(db: Connection, bearer: str | None, now: str) -> Principal:
+def identify_caller(
+    db: Connection, bearer: str | None, now: str, kind: TokenKind = TokenKind.ACCESS
+) -> Principal:
     """Whose token this is, as things stand now: what was revoked a moment ago is refused.
 
     Args:
         db: a transaction that may be one that only reads.
         bearer: the token, without the word `Bearer`; `None` if there is none.
         now: the time.
+        kind: what it must open.
 
     Raises:
         Refusal: there is such a token no more, or never was; its user is disabled.
     """
     if bearer is None:
         return ANONYMOUS
-    if not is_well_formed(bearer, TokenKind.ACCESS):
+    if not is_well_formed(bearer, kind):
         raise make_unauthorized_refusal()
     hashed = hash_token(bearer)
     asked = round_trips.pop_query_rows(db, IDENTITY_QUERY, hashed)
@@ -230,7 +235,7 @@ def make_token(context: Context, user_id: int, name: str, expires_at: str | None
             f"this user has {LIVE_COUNT_MAX} tokens that are good",
             hint="revoke one that is not used any more",
         )
-    limit = context.caller.token_expires_at
+    limit = _find_limit(context)
     if limit is not None and (until is None or until > limit):
         until = limit
     token = generate_token(TokenKind.ACCESS)
@@ -254,10 +259,25 @@ def make_token(context: Context, user_id: int, name: str, expires_at: str | None
     return Token(token_id, name, token, context.now, until)
 
 
+def _find_limit(context: Context) -> str | None:
+    """When what the caller makes ends: with the token that he asks with, or has signed in with.
+
+    A session's own end is none: who has signed in has shown that he is the user.
+    """
+    tokens = schema.tokens.c
+    query = select(tokens.kind, tokens.made_with).where(tokens.id == context.caller.token_id)
+    row = context.db.execute(query).one_or_none()
+    if row is None or row.kind == "access":
+        return context.caller.token_expires_at
+    until = select(tokens.expires_at).where(tokens.id == row.made_with)
+    return context.db.execute(until).scalar_one_or_none()
+
+
 def _count_active(context: Context, user_id: int) -> int:
     tokens = schema.tokens.c
     query = select(func.count()).where(
         tokens.user_id == user_id,
+        tokens.kind == "access",
         tokens.revoked_at.is_(None),
         or_(tokens.expires_at.is_(None), tokens.expires_at > context.now),
     )
@@ -278,6 +298,7 @@ def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
             tokens.revoked_at,
         )
         .select_from(schema.tokens.join(schema.users))
+        .where(tokens.kind == "access")
         .order_by(tokens.id.desc())
     )
     if user_id is not None:
@@ -299,7 +320,9 @@ def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
 
 
 def revoke_token(context: Context, token_id: int, user_id: int | None = None) -> None:
-    """Make a token worthless, with the next request; fine if it is already.
+    """Make a token or a session worthless, with the next request; fine if it is already.
+
+    What was signed in with it ends too.
 
     Args:
         context: whose request it is.
@@ -315,7 +338,8 @@ def revoke_token(context: Context, token_id: int, user_id: int | None = None) ->
     if row is None or (user_id is not None and row.user_id != user_id):
         raise make_not_found_refusal()
     if row.revoked_at is None:
-        change = update(schema.tokens).where(tokens.id == token_id)
+        is_over = or_(tokens.id == token_id, tokens.made_with == token_id)
+        change = update(schema.tokens).where(is_over, tokens.revoked_at.is_(None))
         context.db.execute(change.values(revoked_at=context.now))
         owner = _find_user_name(context.db, row.user_id)
         audit.log_action(context, "token_revoked", detail=f"token {token_id} of {owner}")

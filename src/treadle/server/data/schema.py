@@ -69,6 +69,10 @@ tokens: Final = Table(
     Column("expires_at", BytewiseText),
     Column("revoked_at", BytewiseText),
     Column("last_used_at", BytewiseText),
+    # `access` opens the API, `session` the pages.
+    Column("kind", BytewiseText, nullable=False, server_default="access"),
+    # Of a session the token that it was begun with, and ends with.
+    Column("made_with", Number),
 )
 
 repos: Final = Table(

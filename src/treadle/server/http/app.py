@@ -10,18 +10,17 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from treadle.pages.site import make_static_route
 from treadle.server.data.database import Database
-from treadle.server.http import openapi, request_reader, responses
+from treadle.server.http import openapi
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
+from treadle.server.http.page_site import PageSite
 from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
 from treadle.server.http.routes import admin, current_user, health, records, shares
 from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
-from treadle.server.refusals import make_not_found_refusal
 from treadle.store.local_store import utc_now
 
 Scope = MutableMapping[str, Any]
@@ -50,12 +49,11 @@ class Application:
         self._starlette = Starlette(
             routes=[
                 Route(path, Resource(services, found, document)) for path, found in paths.items()
-            ]
-            + [make_static_route()],
+            ],
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
-        self._starlette.router.default = _refuse_unknown_path
+        self._starlette.router.default = PageSite(services)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is no HTTP is not spoken here."""
@@ -89,12 +87,3 @@ def make_app(
         now: the clock, in the form of records.
     """
     return Application(Services(config, database, now))
-
-
-async def _refuse_unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
-    await responses.send_refusal(
-        send,
-        make_not_found_refusal(),
-        is_last=request_reader.has_body(scope),
-        is_page=responses.wants_page(scope),
-    )

@@ -69,7 +69,16 @@ class _EncodedChange(Struct, frozen=True):
 
     change: int
     key: str
+    version: int
     text: bytes
+
+
+class SeenVersion(Struct, frozen=True):
+    """The version of a thread, as it was after a change."""
+
+    key: str
+    version: int
+    change: int
 
 
 class ChangeListeners:
@@ -209,7 +218,7 @@ class ChangeListeners:
         self._last_change = update.change
         for one in update.told:
             self._recent_changes.append(
-                _EncodedChange(one.head.change, one.key, encode_event(one.head))
+                _EncodedChange(one.head.change, one.key, one.head.version, encode_event(one.head))
             )
             self._attributes_by_key[one.key] = one.place
         while len(self._recent_changes) > CHANGE_COUNT_MAX:
@@ -237,6 +246,22 @@ class ChangeListeners:
             if may_receive_changes(caller, self._attributes_by_key[one.key]):
                 found.append(one.text)
         return b"".join(reversed(found)), max(after, self._last_change)
+
+    def find_newer_version(self, caller: Principal, key: str, after: int) -> SeenVersion | None:
+        """The version of a thread that has changed after a change; 0 if it has not.
+
+        Returns:
+            `None` if only the database knows, or knows whether the caller may hear of it.
+        """
+        if self._last_change is None or after < self._floor or caller.is_support:
+            return None
+        for one in reversed(self._recent_changes):
+            if one.change <= after:
+                break
+            if one.key == key:
+                may = may_receive_changes(caller, self._attributes_by_key[key])
+                return SeenVersion(key, one.version, self._last_change) if may else None
+        return SeenVersion(key, 0, max(after, self._last_change))
 
     async def stream_events(
         self,

@@ -103,13 +103,17 @@ _TITLES: Final[Mapping[str, str]] = {
 }
 
 
+def render_problem(problem: Problem) -> bytes:
+    """The page that says what is wrong."""
+    title = _TITLES.get(problem.error, "That cannot be done")
+    return render_refusal(title, problem.message, problem.hint).encode()
+
+
 async def _send_problem(
     send: Send, status: int, problem: Problem, headers: dict[str, str], *, is_page: bool
 ) -> None:
     if is_page:
-        title = _TITLES.get(problem.error, "That cannot be done")
-        page = render_refusal(title, problem.message, problem.hint)
-        await send_response(send, status, HTML, page.encode(), headers)
+        await send_response(send, status, HTML, render_problem(problem), headers)
     else:
         await send_response(send, status, JSON, msgspec.json.encode(problem), headers)
 

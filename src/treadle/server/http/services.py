@@ -71,7 +71,7 @@ class Services:
         self.token_uses = tokens.TokenUses()
         self.has_failed_to_write = False
         """The database refused the last write: its disk may be full, while it can still be read."""
-        self._read_limiter = CapacityLimiter(config.worker_count)
+        self.read_limiter = CapacityLimiter(config.worker_count)
         self._write_limiter = CapacityLimiter(config.worker_count)
         self._background_tasks: set[asyncio.Task[None]] = set()
         self._index_task: asyncio.Task[None] | None = None
@@ -99,7 +99,7 @@ class Services:
         Raises:
             Refusal: too many wait already; or what `function` raises.
         """
-        limiter = self._write_limiter if is_write else self._read_limiter
+        limiter = self._write_limiter if is_write else self.read_limiter
         if limiter.statistics().tasks_waiting >= self.config.queue_max:
             raise Refusal(
                 ErrorCode.UNAVAILABLE,

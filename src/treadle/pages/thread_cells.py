@@ -1,13 +1,14 @@
-"""What lists tell of a thread, in few words: for the command line, pickers and notices."""
+"""What lists tell of a thread, in few words: for pages, the command line, pickers and notices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from treadle.app.threads.times import describe_age
 from treadle.store import summaries
 from treadle.thread.document import ThreadSummary
 from treadle.thread.ids import ShortIds
@@ -97,3 +98,45 @@ def format_folder(folder: str) -> str:
 
 def _to_line(text: str) -> str:
     return sanitize_text(" ".join(text.split()))
+
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
+_AGES: Final = (
+    (_MINUTE_S, 0, "now"),
+    (_HOUR_S, _MINUTE_S, "min"),
+    (_DAY_S, _HOUR_S, "h"),
+    (14 * _DAY_S, _DAY_S, "d"),
+    (60 * _DAY_S, 7 * _DAY_S, "wk"),
+)
+"""Up to how many seconds ago a time is told in which unit, and how many of them that is."""
+
+
+def describe_age(at: str, now: str | None = None) -> str:
+    """How long ago a record was made, for people: `now`, `5 min ago`, `2 h ago`, `3 d ago`.
+
+    What is older than two months, or comes from a clock that is ahead, is told as its day. What is
+    no time stays as it is.
+
+    Args:
+        at: the time, as records have it.
+        now: the clock, likewise; by default this machine's.
+    """
+    try:
+        moment = datetime.fromisoformat(at)
+        clock = datetime.now(UTC) if now is None else datetime.fromisoformat(now)
+        age = (clock - moment).total_seconds()
+    except (ValueError, TypeError):
+        return at[:16]
+    for limit, unit_s, unit in _AGES:
+        if -_MINUTE_S < age < limit:
+            return f"{int(age // unit_s)} {unit} ago" if unit_s else unit
+    return moment.astimezone().strftime("%Y-%m-%d")
+
+
+def cut_pieces(text: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
+    """The snippet of a hit in parts; of each whether it is what was looked for."""
+    pieces, place = [], 0
+    for start, end in ranges:
+        pieces += [(text[place:start], False), (text[start:end], True)]
+        place = end
+    return [piece for piece in [*pieces, (text[place:], False)] if piece[0]]

@@ -1,0 +1,231 @@
+"""The pages of a server: who is signed in, what they see, and how they are refused.
+
+Everything that is no endpoint of the API comes here. A browser is known by the cookie of its
+session; whoever must sign in first is led to do so, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from anyio import to_thread
+from sqlalchemy import Connection
+from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route, Router
+
+from treadle.api.error_codes import ErrorCode
+from treadle.pages.site import HEADERS, PageRefusal, Pages, convert_errors, send_page
+from treadle.pages.site import send_page_refusal as send_refusal
+from treadle.server.accounts import sessions
+from treadle.server.accounts.tokens import TokenKind, is_well_formed, revoke_token
+from treadle.server.context import ANONYMOUS, Context
+from treadle.server.http import page_forms, request_reader, responses
+from treadle.server.http.page_threads import ServerThreads
+from treadle.server.http.request_reader import RequestHead
+from treadle.server.http.responses import Send
+from treadle.server.http.services import Services
+from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
+from treadle.server.search import person_activity
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+COOKIE: Final = "treadle-session"
+SECURE_COOKIE: Final = "__Host-treadle-session"
+"""A browser takes this one over HTTPS only, from this host alone."""
+COOKIE_AGE_S: Final = sessions.SESSION_DAYS * 86_400
+ROUTE: Final = "pages"
+"""What the log and the numbers call a request for a page."""
+
+
+class PageSite:
+    """The ASGI application of what is no endpoint.
+
+    Args:
+        services: of the process.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        pages = Pages(self.find_source, self.ask)
+        routes = [
+            *pages.list_routes(),
+            Route("/sign-in", self._show_sign_in, methods=["GET"]),
+            Route("/sign-in", self._sign_in, methods=["POST"]),
+            Route("/sign-out", self._sign_out, methods=["POST"]),
+            Route("/team", self._show_team, methods=["GET"]),
+        ]
+        router = Router(routes, redirect_slashes=False, default=_refuse_unknown_path)
+        handlers: Mapping[Any, Any] = {
+            PageRefusal: _send_page_refusal,
+            Refusal: self._send_refusal,
+        }
+        self._app = ExceptionMiddleware(router, handlers=handlers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        try:
+            head = request_reader.read_head(scope, self._services.config)
+            self._services.rate_limiter.count_request(head.address, "")
+        except Refusal as refusal:
+            scope["treadle"].code = refusal.code
+            await responses.send_refusal(send, refusal, is_page=responses.wants_page(scope))
+            return
+        await self._app(scope, receive, send)
+
+    def read_head(self, request: Request) -> RequestHead:
+        """What stands in a request before its body."""
+        return request_reader.read_head(request.scope, self._services.config)
+
+    def find_secret(self, request: Request) -> str:
+        """The secret of the browser's session; empty if it has none."""
+        told = request.cookies.get(_name_cookie(self.read_head(request)), "")
+        return told if is_well_formed(told, TokenKind.SESSION) else ""
+
+    async def find_source(self, request: Request) -> ServerThreads:
+        """The threads that the browser's user may see; of nobody those that all may see."""
+        request.scope["treadle"].route = ROUTE
+        secret = self.find_secret(request)
+        if request.query_params.get("words"):
+            await self._services.index_until_current()
+        services = self._services
+        caller = ANONYMOUS
+        if secret:
+            caller = await services.run_transaction(
+                lambda db: sessions.identify_session(db, secret, services.now()), is_write=False
+            )
+            request.scope["treadle"].user_id = caller.user_id
+        elif request.url.path == "/":
+            raise make_unauthorized_refusal()
+        return ServerThreads(services, caller, secret)
+
+    async def ask(self, function: Callable[[], Any]) -> Any:
+        """See `treadle.pages.site.Ask`."""
+        with convert_errors():
+            return await to_thread.run_sync(function, limiter=self._services.read_limiter)
+
+    async def write(
+        self, request: Request, work: Callable[[Context, dict[str, str]], Any]
+    ) -> tuple[Any, dict[str, str]]:
+        """Do what a form of somebody who is signed in asks for, as one transaction.
+
+        Args:
+            request: with the form.
+            work: gets the transaction and the fields.
+
+        Raises:
+            Refusal: nobody is signed in, it is no form of this page, or `work` refuses.
+        """
+        services, secret = self._services, self.find_secret(request)
+        request.scope["treadle"].route = ROUTE
+        if not secret:
+            raise make_unauthorized_refusal()
+        key = sessions.make_form_key(secret)
+        fields = await page_forms.read_form(services, request, self.read_head(request), key)
+
+        def run(db: Connection) -> Any:
+            caller = sessions.identify_session(db, secret, services.now())
+            return work(Context(db, caller, services.now()), fields)
+
+        found = await services.run_transaction(run, is_write=True)
+        services.change_listeners.notify_change()
+        return found, fields
+
+    async def _show_sign_in(self, request: Request) -> Response:
+        request.scope["treadle"].route = ROUTE
+        path = page_forms.make_local_path(request.query_params.get("next", "/"))
+        return send_page("sign_in.html", path=path, problem="")
+
+    async def _sign_in(self, request: Request) -> Response:
+        services = self._services
+        request.scope["treadle"].route = ROUTE
+        head = self.read_head(request)
+        fields = await page_forms.read_form(services, request, head, None)
+        path = page_forms.make_local_path(fields.get("next", "/"))
+        token = fields.get("token", "").strip()
+        browser = head.headers.get("user-agent", "")
+        try:
+            secret = await services.run_transaction(
+                lambda db: sessions.begin_session(services.make_context(db, token), browser),
+                is_write=True,
+            )
+        except Refusal as refusal:
+            if refusal.code is not ErrorCode.UNAUTHORIZED:
+                raise
+            problem = "That is no token that is good: copy all of it."
+            return send_page("sign_in.html", 401, path=path, problem=problem)
+        return open_session(head, secret, path)
+
+    async def _sign_out(self, request: Request) -> Response:
+        def end(context: Context, _: dict[str, str]) -> None:
+            assert context.caller.token_id is not None
+            revoke_token(context, context.caller.token_id, context.caller.user_id)
+
+        await self.write(request, end)
+        answer = RedirectResponse("/sign-in", 303, HEADERS)
+        answer.delete_cookie(_name_cookie(self.read_head(request)), path="/")
+        return answer
+
+    async def _show_team(self, request: Request) -> Response:
+        source = await self.find_source(request)
+        if source.visitor is None:
+            raise make_unauthorized_refusal()
+        found = await self.ask(partial(source.read, person_activity.list_busy_people))
+        rows = [(one, [source.make_row(line) for line in one.threads]) for one in found]
+        return send_page("team.html", visitor=source.visitor, people=rows)
+
+    async def _send_refusal(self, request: Request, refusal: Exception) -> Response:
+        assert isinstance(refusal, Refusal)
+        request.scope["treadle"].code = refusal.code
+        is_read = request.method in ("GET", "HEAD") and not request.url.path.endswith("/live")
+        if refusal.code is ErrorCode.UNAUTHORIZED and is_read:
+            path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            answer: Response = RedirectResponse(f"/sign-in?next={quote(path)}", 303, HEADERS)
+        else:
+            text = responses.render_problem(refusal.problem)
+            answer = Response(text, refusal.code.status, HEADERS, "text/html")
+        for name, value in refusal.headers.items():
+            answer.headers[name] = value
+        return answer
+
+
+def open_session(head: RequestHead, secret: str, path: str) -> Response:
+    """Lead a browser on, with the cookie of its session."""
+    answer = RedirectResponse(path, 303, HEADERS)
+    answer.set_cookie(
+        _name_cookie(head),
+        secret,
+        max_age=COOKIE_AGE_S,
+        path="/",
+        secure=_is_secure(head),
+        httponly=True,
+        samesite="lax",
+    )
+    return answer
+
+
+def _is_secure(head: RequestHead) -> bool:
+    return head.origin.startswith("https://")
+
+
+def _name_cookie(head: RequestHead) -> str:
+    return SECURE_COOKIE if _is_secure(head) else COOKIE
+
+
+async def _send_page_refusal(request: Request, refusal: Exception) -> Response:
+    assert isinstance(refusal, PageRefusal)
+    return send_refusal(refusal)
+
+
+async def _refuse_unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+    await responses.send_refusal(
+        send,
+        make_not_found_refusal(),
+        is_last=request_reader.has_body(scope),
+        is_page=responses.wants_page(scope),
+    )

@@ -1,0 +1,154 @@
+"""The threads of a server, as pages show them to who is signed in, or to nobody in particular."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from treadle.api.error_codes import ErrorCode
+from treadle.api.types import ListedThread
+from treadle.pages.ports import (
+    FoundRow,
+    LiveState,
+    RowFilters,
+    ShownThread,
+    ThreadRow,
+    ThreadRows,
+    Visitor,
+)
+from treadle.pages.site import HEARTBEAT_S
+from treadle.pages.thread_cells import cut_pieces, describe_age, describe_state, format_title
+from treadle.server import search
+from treadle.server.accounts.sessions import make_form_key
+from treadle.server.context import Context, Principal
+from treadle.server.http.change_stream import SeenVersion
+from treadle.server.http.services import Services
+from treadle.server.refusals import Refusal, make_unauthorized_refusal
+from treadle.server.search import thread_lists
+from treadle.server.threads.change_feed import find_newest_change
+from treadle.server.threads.stories import find_shown_thread, read_story, read_whole_output
+
+Result = TypeVar("Result")
+
+
+class ServerThreads:
+    """See `PageSource`. What may be seen is decided where the API has it decided.
+
+    Args:
+        services: of the process.
+        caller: who looks, as the session was found a moment ago.
+        secret: of the session; empty without one.
+    """
+
+    def __init__(self, services: Services, caller: Principal, secret: str) -> None:
+        self._services = services
+        self.caller = caller
+        self.visitor = (
+            None
+            if caller.user_id is None
+            else Visitor(caller.user, caller.organization, caller.is_admin, make_form_key(secret))
+        )
+
+    @property
+    def is_live(self) -> bool:
+        """See `PageSource`. Streams belong to users."""
+        return self.caller.user_id is not None
+
+    def read(self, function: Callable[[Context], Result]) -> Result:
+        """One transaction of the visitor's that reads; called in a thread."""
+        services = self._services
+        return services.database.run(
+            lambda db: function(Context(db, self.caller, services.now())), is_write=False
+        )
+
+    def list_rows(self, filters: RowFilters, start: int, count: int) -> ThreadRows:
+        """See `PageSource`."""
+        given = {
+            "state": filters.state,
+            "repo": filters.repo,
+            "branch": filters.branch,
+            "tag": filters.tag,
+            "model": filters.model,
+            "owner": filters.owner,
+        }
+        wanted = thread_lists.parse_filters({name: (text,) for name, text in given.items() if text})
+        found = self.read(lambda context: thread_lists.list_threads(context, wanted, count, start))
+        return ThreadRows([self.make_row(one) for one in found.threads], found.total)
+
+    def search(self, words: str, count: int) -> Sequence[FoundRow]:
+        """See `PageSource`."""
+        found = self.read(lambda context: search.search_threads(context, words, count))
+        return [
+            FoundRow(
+                self.make_row(hit.thread),
+                hit.kind,
+                cut_pieces(hit.snippet, hit.ranges),
+                hit.count,
+            )
+            for hit in found.hits
+        ]
+
+    def read_thread(self, thread_id: str) -> ShownThread:
+        """See `PageSource`."""
+        return self.read(lambda context: read_story(context, thread_id)).shown
+
+    def read_output(self, thread_id: str, call_id: str) -> bytes:
+        """See `PageSource`."""
+        return self.read(lambda context: read_whole_output(context, thread_id, call_id))
+
+    async def follow(self, thread_id: str) -> AsyncGenerator[LiveState | None]:
+        """See `PageSource`. What a model is saying is not sent to a server."""
+        services, caller = self._services, self.caller
+        if caller.user_id is None:
+            raise make_unauthorized_refusal()
+        seen = await services.read_for_listeners(partial(self._look, caller, thread_id))
+        with services.change_listeners.add_listener(caller) as listener:
+            yield LiveState(seen.version)
+            while not services.change_listeners.is_stopping and listener.caller is not None:
+                listener.wake.clear()
+                found = services.change_listeners.find_newer_version(
+                    listener.caller, seen.key, seen.change
+                )
+                try:
+                    if found is None:  # only the database knows
+                        look = partial(self._look, listener.caller, thread_id)
+                        found = await services.read_for_listeners(look)
+                except Refusal as refusal:
+                    if refusal.code is not ErrorCode.UNAVAILABLE:
+                        return
+                    found = seen
+                if found.version > seen.version:
+                    yield LiveState(found.version)
+                seen = SeenVersion(seen.key, max(seen.version, found.version), found.change)
+                try:
+                    async with asyncio.timeout(HEARTBEAT_S):
+                        await listener.wake.wait()
+                except TimeoutError:
+                    yield None
+
+    def _look(self, caller: Principal, thread_id: str, db: Connection) -> SeenVersion:
+        context = Context(db, caller, self._services.now())
+        # What was committed before is in what follows; what comes later has a larger number.
+        change = find_newest_change(context)
+        row = find_shown_thread(context, thread_id)
+        return SeenVersion(row.key, row.version, change)
+
+    def make_row(self, listed: ListedThread) -> ThreadRow:
+        """A thread in a list."""
+        line = listed.summary
+        is_own = listed.owner == self.caller.user
+        return ThreadRow(
+            line,
+            line.id if is_own else f"{line.id}@{listed.owner}",
+            line.id[-8:],
+            format_title(line),
+            describe_state(line),
+            line.git_remote_url or "",
+            line.git_branch or "",
+            describe_age(line.updated_at, self._services.now()),
+            listed.owner,
+        )

@@ -1,0 +1,155 @@
+"""Threads as pages tell them, made of what the database has; those that were read last are kept."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from sqlalchemy import Connection, Row, select
+
+from treadle.api.marks import Mark
+from treadle.exchange.journal_files import make_journal_part
+from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
+from treadle.pages.ports import ShownThread
+from treadle.server.accounts import access
+from treadle.server.accounts.shared_view import read_document, tell_document
+from treadle.server.context import Context, Verb
+from treadle.server.data.fold_cache import (
+    BASE_COUNT_MAX,
+    decode_header,
+    decode_record,
+    find_base_key,
+    find_base_mark,
+    read_lines,
+)
+from treadle.server.data.schema import blobs, threads
+from treadle.server.refusals import make_not_found_refusal
+
+STORY_COUNT_MAX: Final = 8
+STORY_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Bytes of the records of a thread that is kept as it was read."""
+
+Place: TypeAlias = tuple[str, int, str]
+"""The key of a thread, and the mark up to which it is told."""
+
+
+class Story(Struct, frozen=True):
+    """A thread, and the keys of the rows that it was made of: its own is the last."""
+
+    shown: ShownThread
+    keys: tuple[str, ...]
+
+
+class StoryCache:
+    """Stories by all the marks that they were made of. Safe for threads.
+
+    A scrub moves the mark of what it rewrites, so no story that holds its text is found again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._stories: OrderedDict[tuple[Place, ...], Story] = OrderedDict()
+
+    def find(self, places: tuple[Place, ...]) -> Story | None:
+        """The story of these journals."""
+        with self._lock:
+            found = self._stories.get(places)
+            if found is not None:
+                self._stories.move_to_end(places)
+            return found
+
+    def put(self, places: tuple[Place, ...], story: Story) -> None:
+        """Keep one in place of what is known of the thread by now."""
+        with self._lock:
+            for old in [old for old in self._stories if old[-1][0] == places[-1][0]]:
+                del self._stories[old]
+            self._stories[places] = story
+            while len(self._stories) > STORY_COUNT_MAX:
+                self._stories.popitem(last=False)
+
+
+STORY_CACHE: Final = StoryCache()
+"""The stories that this process has in memory."""
+
+
+def find_shown_thread(context: Context, thread_id: str) -> Row[Any]:
+    """The row of a thread that has a page for the caller: one that he may read, and that is there.
+
+    Raises:
+        Refusal: there is no such thread.
+    """
+    row = access.find_thread(context, thread_id, Verb.PULL)
+    if access.get_deletion_state(row) is not access.DeletionState.LIVE:
+        raise make_not_found_refusal()
+    return row
+
+
+def read_story(context: Context, thread_id: str) -> Story:
+    """A thread that the caller may read, with what it goes on from.
+
+    Args:
+        context: whose request it is.
+        thread_id: the thread.
+
+    Raises:
+        Refusal: there is no such thread, or what it goes on from is not here any more.
+    """
+    row = find_shown_thread(context, thread_id)
+    places = _list_places(context.db, row) if row.kind == "records" else None
+    if places is None:
+        document = read_document(context.db, row)
+        return Story(ShownThread(tell_document(document), {}), (row.key,))
+    found = STORY_CACHE.find(places)
+    if found is not None:
+        return found
+    data = [
+        b"".join(line + b"\n" for line in read_lines(context.db, key, 0, version))
+        for key, version, _ in places
+    ]
+    parts = [make_journal_part(one) for one in data]
+    shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
+    story = Story(shown, tuple(key for key, _, _ in places))
+    if sum(map(len, data)) <= STORY_SIZE_MAX:
+        STORY_CACHE.put(places, story)
+    return story
+
+
+def read_whole_output(context: Context, thread_id: str, call_id: str) -> bytes:
+    """All that a call has put out.
+
+    Raises:
+        Refusal: there is no such thread or call that the caller may read.
+    """
+    story = read_story(context, thread_id)
+    kept = story.shown.kept.get(call_id)
+    if kept is not None:
+        query = select(blobs.c.body).where(
+            blobs.c.thread_id.in_(story.keys), blobs.c.sha256 == kept.sha256
+        )
+        body = context.db.execute(query.limit(1)).scalar_one_or_none()
+        if body is not None:
+            return bytes(body)
+    for result in story.shown.list_results(call_id):
+        return result.encode("utf-8", "replace")
+    raise make_not_found_refusal()
+
+
+def _list_places(db: Connection, row: Row[Any]) -> tuple[Place, ...] | None:
+    """The journals of a thread, its own last; `None` if one goes on from a branch that gave way."""
+    found: list[Place] = [(row.key, row.version, row.hash)]
+    owner_id: int | None = row.owner_id
+    while len(found) <= BASE_COUNT_MAX:
+        first = next(iter(read_lines(db, found[0][0], 0, 1)))
+        base = decode_header(decode_record(first)).base
+        if base is None:
+            return tuple(found)
+        key = find_base_key(db, base, owner_id)
+        mark: Mark | None = None if key is None else find_base_mark(db, key, base)
+        if key is None or mark is None:
+            return None
+        found.insert(0, (key, mark.seq, mark.hash))
+        query = select(threads.c.owner_id).where(threads.c.key == key)
+        owner_id = db.execute(query).scalar_one_or_none()
+    return None

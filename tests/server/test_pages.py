@@ -1,0 +1,347 @@
+"""The pages of a server: who gets in, who sees which thread, what comes by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from itertools import product
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import select
+
+from core.samples import CONFIG, answer, call, ended, said, success
+from server.people import ROLES, People, at, populate
+from server.planting import THREAD, id_of, plant, plant_records
+from server.running import Reply, Running
+from thread.journals import HEADER, OTHER_ID, PLAIN, records_of, write
+from treadle.api.marks import Mark
+from treadle.core.events import PostToolsHookCompleted, ToolStarted
+from treadle.core.messages import BlobRef, Message, ToolCall
+from treadle.core.tools import ToolExecutionOutcome
+from treadle.exchange.journal_files import make_journal_part
+from treadle.exchange.readable_thread import make_readable_thread
+from treadle.pages.ports import RowFilters, ShownThread
+from treadle.pages.thread_page import make_thread_page
+from treadle.server.accounts import access, sessions, tokens
+from treadle.server.context import Verb
+from treadle.server.data import schema
+from treadle.server.data.schema import blobs
+from treadle.server.http.page_threads import ServerThreads
+from treadle.server.refusals import Refusal
+from treadle.server.threads import threads
+from treadle.server.threads.stories import find_shown_thread
+from treadle.thread.codec import Entry, encode_entry
+from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread
+from treadle.thread.facts import Annotated, Base, Configured, Shared
+from treadle.thread.record import Head, encode_batch
+
+NEW: Final = f'"0-{"0" * 32}"'
+FORM: Final = "application/x-www-form-urlencoded"
+
+
+class Site:
+    """A server, and browsers that ask it."""
+
+    def __init__(self, server: Running, people: People) -> None:
+        self.server, self.people = server, people
+        self.here = "http://localhost"
+
+    def get(self, path: str, cookie: str = "", **headers: str) -> Reply:
+        if cookie:
+            headers["cookie"] = f"treadle-session={cookie}"
+        return self.server.ask("GET", path, accept="text/html", **headers)
+
+    def post(self, path: str, cookie: str = "", headers: Any = None, **fields: str) -> Reply:
+        told = {"content_type": FORM, "sec_fetch_site": "same-origin", "accept": "text/html"}
+        told |= headers or {}
+        if cookie:
+            told["cookie"] = f"treadle-session={cookie}"
+        return self.server.ask("POST", path, body=urlencode(fields).encode(), **told)
+
+    def push(self, *entries: Entry) -> None:
+        """What the owner's machine records next."""
+        with self.people.writing() as context:
+            row = context.db.execute(select(schema.threads)).one()
+            events = [encode_entry(one)[1] for one in entries]
+            data, _ = encode_batch(Head(row.version, row.hash, at()), at(), events)
+            threads.push_records(context, THREAD, Mark(row.version, row.hash), data)
+
+    def sign_in(self, name: str) -> str:
+        """The session of somebody, by the token."""
+        done = self.post("/sign-in", token=self.people.token(name), next="/team")
+        assert (done.status, done.headers["location"]) == (303, "/team")
+        found = re.match(r"treadle-session=(trw_\w+); (.*)", done.headers["set-cookie"])
+        assert found is not None
+        assert {"HttpOnly", "Path=/", "SameSite=lax"} <= {*found[2].split("; ")}
+        return found[1]
+
+
+@pytest.fixture
+def site(database_url: str) -> Iterator[Site]:
+    with Running(database_url) as server:
+        yield Site(server, populate(server.database))
+
+
+def test_who_is_not_signed_in_is_led_to_do_so_and_back(site: Site) -> None:
+    with site.people.database.write() as db:
+        plant_records(db, site.people["owner"])
+    asked = site.get(f"/threads/{THREAD}?page=1")
+    assert asked.status == 303
+    place = asked.headers["location"]
+    assert place == f"/sign-in?next={quote(f'/threads/{THREAD}?page=1')}"
+    form = site.get(place).body.decode()
+    assert f'name="next" value="/threads/{THREAD}?page=1"' in form
+    assert site.get("/").status == site.get("/team").status == 303
+    bad = site.post("/sign-in", token="trd_guess", next="/")
+    assert (bad.status, "no token that is good" in bad.body.decode()) == (401, True)
+    cookie = site.sign_in("owner")
+    for path in ("/", f"/threads/{THREAD}", "/team", "/?owner=owner", "/?words=loom"):
+        assert site.get(path, cookie).status == 200, path
+    api = site.server.ask("GET", "/api/me", cookie)
+    assert api.status == 401, "a session opens no API"
+    assert site.get("/", site.people.token("owner")).status == 303, "a token opens no page"
+
+
+def test_where_to_go_on_is_never_elsewhere(site: Site) -> None:
+    token = site.people.token("owner")
+    hostile = ("//evil.example", "https://evil.example", "/\\evil", "\\\\evil", "/x\r\ny: z", "x")
+    found = {}
+    for path in (*hostile, "/%2F/evil", "javascript:alert(1)", "/threads/x?page=2", ""):
+        found[path] = site.post("/sign-in", token=token, next=path).headers["location"]
+    ours = {"/%2F/evil": "/%2F/evil", "/threads/x?page=2": "/threads/x?page=2"}
+    assert found == {path: ours.get(path, "/") for path in found}
+
+
+def test_a_session_ends_when_somebody_says_so_with_its_token_and_its_user(site: Site) -> None:
+    def is_in(cookie: str) -> bool:
+        return site.get("/", cookie).status == 200
+
+    cookie = site.sign_in("owner")
+    key = sessions.make_form_key(cookie)
+    assert is_in(cookie)
+    assert site.post("/sign-out", cookie, form_key="x").status == 403
+    assert is_in(cookie)
+    done = site.post("/sign-out", cookie, form_key=key)
+    assert (done.status, done.headers["location"]) == (303, "/sign-in")
+    assert not is_in(cookie)
+    cookie = site.sign_in("owner")
+    with site.people.database.read() as db:
+        caller = sessions.identify_session(db, cookie, site.server.app.services.now())
+    with site.people.writing("owner") as context:
+        for line in tokens.list_tokens(context, caller.user_id).tokens:
+            tokens.revoke_token(context, line.id)
+    assert not is_in(cookie), "the token that it was begun with is revoked"
+    with site.people.writing("owner") as context:
+        assert sessions.list_sessions(context) == ()
+        actions = context.db.execute(select(schema.audit.c.action)).scalars().all()
+    assert actions.count("signed_in") == 2
+
+
+def test_a_form_of_another_site_does_nothing(site: Site) -> None:
+    cookie = site.sign_in("owner")
+    key = sessions.make_form_key(cookie)
+    token = site.people.token("owner")
+    foreign = (
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "none"},
+        {"sec_fetch_site": "", "origin": "http://localhost"},
+    )
+    missed = [
+        headers
+        for headers in foreign
+        if site.post("/sign-out", cookie, headers, form_key=key).status != 403
+        or site.post("/sign-in", "", headers, token=token).status != 403
+    ]
+    assert missed == []
+    assert site.get("/", cookie).status == 200
+    other = sessions.make_form_key(site.sign_in("owner"))
+    assert site.post("/sign-out", cookie, form_key=other).status == 403
+    assert site.post("/sign-out", cookie, {"content_type": "text/plain"}).status == 415
+    old = site.server.ask(
+        *("POST", "/sign-in"),
+        body=urlencode({"token": token}).encode(),
+        content_type=FORM,
+        origin="http://localhost",
+    )
+    assert old.status == 303, "a browser that knows no Sec-Fetch-Site says where it is from"
+
+
+def test_pages_show_each_thread_to_whom_the_api_shows_it(site: Site) -> None:
+    """Every role, every visibility, live, deleted and purged: list, page, output, stream."""
+    database = site.people.database
+    names = ("owner", "member", "outsider")
+    cases = list(product(names, ("organization", "private", "public"), ("", "deleted", "purged")))
+    with database.write() as db:
+        for number, (owner, visibility, life) in enumerate(cases):
+            over = {"deleted_at": "2026", "purged_at": "2026" if life == "purged" else None}
+            plant(
+                *(db, id_of(number), site.people[owner]),
+                kind="document",
+                version=1,
+                visibility=visibility,
+                **(over if life else {}),
+            )
+            _store_document(db, id_of(number))
+    missed = []
+    for name in ("", *ROLES):
+        source = ServerThreads(site.server.app.services, site.people[name], "secret")
+        listed = {row.thread.id for row in source.list_rows(RowFilters(), 0, 50).rows}
+        for number, case in enumerate(cases):
+            thread = id_of(number)
+            wants_list, wants_page = _may(site.people, name, thread)
+            found = {
+                "list": thread in listed,
+                "page": _tried(lambda: source.read_thread(thread).story.turns),  # noqa: B023
+                "output": _tried(lambda: source.read_output(thread, "call")),  # noqa: B023
+                "stream": _tried(lambda: source.read(partial(find_shown_thread, thread_id=thread))),  # noqa: B023
+            }
+            wanted = {"list": wants_list, "page": wants_page, "output": wants_page}
+            if found != {**wanted, "stream": wants_page}:
+                missed.append((name, case, found))
+    assert missed == []
+
+
+def test_a_thread_is_shown_as_its_machine_shows_it(site: Site) -> None:
+    """Turns, times, calls and what was gone back from, told from the records."""
+    with site.people.database.write() as db:
+        plant_records(db, site.people["owner"])
+    cookie = site.sign_in("member")
+    page = site.get(f"/threads/{THREAD}", cookie).body.decode()
+    local = make_thread_page(
+        ShownThread(make_readable_thread([make_journal_part(write(PLAIN)[0])]), {}), None
+    )
+    assert local is not None
+    assert re.findall(r'id="i(\d+)"', page) == [str(item.number) for item in local.items]
+    for item in local.items:
+        assert not item.turn or f'datetime="{item.at}"' in page
+    assert f'data-live="/threads/{THREAD}/live"' in page
+
+
+def test_whole_outputs_come_on_demand_from_the_thread_or_its_base(site: Site) -> None:
+    whole = b"a long output <b>" * 4000
+    ref = BlobRef(sha256(whole).hexdigest(), len(whole))
+    outcome = ToolExecutionOutcome.Success("a", "head and tail", blob=ref)
+    base = (
+        (HEADER, Configured(CONFIG, "scripted")),
+        (said("go"),),
+        (answer("", call("a", "look"), call("b", "look")),),
+        (ToolStarted("a"), ToolStarted("b")),
+        (ended("a", outcome), ended("b", success("b", "short"))),
+        (PostToolsHookCompleted(True, ""),),
+        (answer("done"),),
+    )
+    records = records_of(write(base)[0])
+    at_end = Base(THREAD, records[-1].seq, records[-1].hash)
+    fork = ((replace(HEADER, thread=OTHER_ID, base=at_end),), (said("more"),))
+    with site.people.database.write() as db:
+        plant_records(db, site.people["owner"], base)
+        plant_records(db, site.people["owner"], fork)
+        db.execute(
+            blobs.insert().values(thread_id=THREAD, sha256=ref.sha256, size=ref.size, body=whole)
+        )
+    cookie = site.sign_in("member")
+    for thread in (THREAD, OTHER_ID):
+        page = site.get(f"/threads/{thread}", cookie).body.decode()
+        assert f'href="/threads/{thread}/outputs/a"' in page
+        found = site.get(f"/threads/{thread}/outputs/a", cookie)
+        assert (found.body, found.headers["content-type"].partition(";")[0]) == (
+            whole,
+            "text/plain",
+        )
+        assert site.get(f"/threads/{thread}/outputs/b", cookie).body == b"short"
+        assert site.get(f"/threads/{thread}/outputs/c", cookie).status == 404
+    assert "more" in page
+
+
+def test_what_is_pushed_comes_to_who_looks_within_a_second(site: Site) -> None:
+    """And who may see it no more is let go."""
+    with site.people.database.write() as db:
+        plant_records(db, site.people["owner"])
+    cookie = site.sign_in("member")
+    head = f"GET /threads/{THREAD}/live HTTP/1.1\r\nhost: localhost\r\n"
+    with site.server.connect() as stream:
+        stream.sendall(f"{head}cookie: treadle-session={cookie}\r\n\r\n".encode())
+        file = stream.makefile("rb")
+
+        def read_version() -> int:
+            for line in file:
+                if line.startswith(b"data: "):
+                    return int(json.loads(line[6:])["version"])
+                if line == b"0\r\n":  # the last piece of the body
+                    break
+            return 0
+
+        first = read_version()
+        assert first == records_of(write(PLAIN)[0])[-1].seq
+        site.push(Annotated("news"))
+        assert read_version() == first + 1
+        site.push(Shared("private"))
+        assert read_version() == 0, "the stream ends"
+
+
+def test_search_marks_what_was_found_and_the_team_is_told(site: Site) -> None:
+    owner = site.people.token("owner")
+    data = write(PLAIN)[0]
+    pushed = site.server.ask(
+        *("POST", f"/api/threads/{THREAD}/records", owner, data),
+        content_type="application/x-ndjson",
+        if_match=NEW,
+    )
+    assert pushed.status == 200, pushed.body
+    cookie = site.sign_in("member")
+    found = site.get("/?words=done", cookie).body.decode()
+    assert "<mark>done</mark>" in found
+    assert f'href="/threads/{THREAD}%40owner"' in found
+    team = site.get("/team", cookie).body.decode()
+    assert "acme: who works on what" in team
+    assert team.count('class="title"') == 1
+    other = site.get("/team", site.sign_in("outsider")).body.decode()
+    assert "Nobody of your organization" in other
+
+
+def _tried(work: Callable[[], object]) -> bool:
+    try:
+        return work() is not None
+    except Refusal:
+        return False
+
+
+def _may(people: People, name: str, thread: str) -> tuple[bool, bool]:
+    """What the table of the API says: whether it is listed, and whether its page is shown."""
+    found = []
+    with people.reading(name) as context:
+        for verb in (Verb.LIST, Verb.PULL):
+            try:
+                row = access.find_thread(context, thread, verb)
+                found.append(access.get_deletion_state(row) is access.DeletionState.LIVE)
+            except Refusal:
+                found.append(False)
+    return found[0], found[1]
+
+
+def _store_document(db: Any, thread: str) -> None:
+    called = ToolCall("call", "look", "{}")
+    document = Thread(
+        *(thread, 1, "2026", "2026", "2026"),
+        ConversationSnapshot(
+            (
+                Message.user("spoken"),
+                Message.assistant("", (called,)),
+                Message.tool(called, "put out"),
+            )
+        ),
+        AgentStateSnapshot("ready"),
+    )
+    db.execute(
+        schema.documents.insert().values(
+            thread_id=thread, version=1, hash="", body=msgspec.json.encode(document).decode()
+        )
+    )
