@@ -80,6 +80,32 @@ def _whose(file: Path, token: str) -> Principal:
         database.dispose()
 
 
+def test_quotas_are_set_listed_and_taken_away(admin: Admin, file: Path) -> None:
+    assert admin("organizations", "add", "acme").returncode == 0
+    assert admin("users", "add", "ada", "--organization", "acme").returncode == 0
+    done = admin("users", "change", "ada", "--storage-max", "1.5 GiB", "--threads-max", "5000")
+    assert done.returncode == 0, done.stderr
+    assert admin("organizations", "change", "acme", "--threads-max", "9").returncode == 0
+    assert "at most 5000 threads and 1.5 GiB" in admin("users", "list").stdout
+    assert "at most 9 threads" in admin("organizations", "list").stdout
+    [line] = [one for one in admin("usage").stdout.splitlines() if one.startswith("ada ")]
+    assert line.split(None, 2)[2] == "0 threads  0 B  at most 5000 threads and 1.5 GiB"
+    users = json.loads(admin("usage", "--json").stdout)["users"]
+    [told] = [one for one in users if one["user"] == "ada"]
+    assert (told["threads_max"], told["storage_max"]) == (5000, 3 * 2**29)
+    assert admin("users", "change", "ada", "--storage-max", "any").returncode == 0
+    assert "at most 5000 threads\n" in admin("users", "list").stdout
+    for option, text in (
+        *(("--storage-max", one) for one in ("much", "-1", "5 PiB", "1e3", "")),
+        *(("--threads-max", one) for one in ("-1", "many", "1.5", "9" * 30)),
+    ):
+        refused = admin("users", "change", "ada", option, text)
+        assert (refused.returncode, "or say any" in refused.stderr) == (2, True), (option, text)
+    assert admin("organizations", "change", "acme").returncode == 2
+    unknown = admin("organizations", "change", "x", "--threads-max", "1")
+    assert "organizations list" in unknown.stderr
+
+
 def test_an_operator_makes_people_and_gives_them_tokens(admin: Admin, file: Path) -> None:
     assert admin("organizations", "add", "Acme").returncode == 0
     made = admin("users", "add", "Ada", "--organization", "acme", "--support")

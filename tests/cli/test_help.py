@@ -24,7 +24,14 @@ def test_help_fits_a_small_screen_and_names_commands_that_are_there() -> None:
 def test_every_command_stands_in_one_group() -> None:
     folder = Path(treadle_package.__file__).parent / "cli"
     files = {path.name.removesuffix("_command.py") for path in folder.glob("*_command.py")}
-    parts = {"admin_audit", "admin_organizations", "admin_tokens", "admin_users", "config_set"}
+    parts = {
+        "admin_audit",
+        "admin_organizations",
+        "admin_tokens",
+        "admin_usage",
+        "admin_users",
+        "config_set",
+    }
     parts |= {"mcp_login", "mcp_serve", "mcp_servers", "mcp_settings"}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(files - parts)
 

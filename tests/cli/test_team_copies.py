@@ -89,3 +89,18 @@ def test_what_may_not_be_seen_or_went_on_differently_is_refused(pair: Pair) -> N
     assert bob.threads() == []
     nobody = bob("fork", alone, "--team", TREADLE_HOME=str(bob.home / "elsewhere"))
     assert (nobody.returncode, "treadle login" in nobody.stderr) == (5, True), nobody.stderr
+
+
+def test_what_a_quota_refuses_waits_here_and_goes_when_there_is_room(pair: Pair) -> None:
+    ada, team = pair.ada, pair.team
+    ada.say("first")
+    user = f"/api/admin/users/{pair.name}"
+    team.ask("PATCH", user, body={"threads_max": 1})
+    second = ada.say("second")
+    refused = ada("sync")
+    assert f"{pair.name} has as many threads here as may be: 1" in refused.stdout + refused.stderr
+    assert [one["id"] for one in pair.listed()] != [second]
+    assert json.loads(ada.ok("show", second, "--json"))["id"] == second
+    team.ask("PATCH", user, body={"threads_max": None})
+    ada.ok("sync")
+    assert second in [one["id"] for one in pair.listed()]

@@ -11,8 +11,8 @@ from sqlalchemy import func, select
 
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import Me, NewOrganization, NewToken, NewUser, UserUpdate
-from treadle.server.accounts import accounts, audit, tokens
+from treadle.api.types import Me, NewOrganization, NewToken, NewUser, OrganizationUpdate, UserUpdate
+from treadle.server.accounts import accounts, audit, quotas, tokens
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -21,6 +21,10 @@ from treadle.server.refusals import Refusal
 ADMINS_WORK: Final[dict[str, Callable[[Context], object]]] = {
     "organizations": accounts.list_organizations,
     "make_organization": lambda c: accounts.make_organization(c, NewOrganization("new")),
+    "change_organization": lambda c: accounts.change_organization(
+        c, "acme", OrganizationUpdate(threads_max=1)
+    ),
+    "usage": quotas.read_usage,
     "users": accounts.list_users,
     "user": lambda c: accounts.get_user(c, "owner"),
     "make_user": lambda c: accounts.make_user(c, NewUser("ada", "acme")),
@@ -47,7 +51,7 @@ def _refused(people: People, name: str, work: Callable[[Context], Any]) -> Refus
 
 @pytest.mark.parametrize("work", ADMINS_WORK.values(), ids=ADMINS_WORK)
 def test_only_admins_manage_people(people: People, work: Callable[[Context], object]) -> None:
-    """Of eleven kinds of work each is done by the admin and refused to all others."""
+    """Of thirteen kinds of work each is done by the admin and refused to all others."""
     people.token("owner")
     for name in ("owner", "member", "chief", "outsider", "support"):
         assert _refused(people, name, work).code is ErrorCode.FORBIDDEN

@@ -10,7 +10,15 @@ from sqlalchemy import select
 
 from server.people import People, at
 from server.planting import THREAD, plant_records
-from treadle.api.types import AuditLine, NewOrganization, NewShare, NewToken, NewUser, UserUpdate
+from treadle.api.types import (
+    AuditLine,
+    NewOrganization,
+    NewShare,
+    NewToken,
+    NewUser,
+    OrganizationUpdate,
+    UserUpdate,
+)
 from treadle.server.accounts import accounts, audit, share_links, support
 from treadle.server.context import Context
 from treadle.server.data import schema
@@ -44,6 +52,10 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
     ("owner", "support_granted", lambda c: support.grant_access(c, THREAD)),
     ("owner", "visibility_set", lambda c: threads.set_visibility(c, THREAD, None, "public")),
     ("owner", None, lambda c: threads.set_visibility(c, THREAD, None, "public")),
+    ("admin", "organization_changed",
+     lambda c: accounts.change_organization(c, "acme", OrganizationUpdate(threads_max=9))),
+    ("admin", None,
+     lambda c: accounts.change_organization(c, "acme", OrganizationUpdate(threads_max=9))),
     ("chief", "thread_deleted", lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", None, lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", "thread_restored", lambda c: threads.restore_thread(c, THREAD, None)),

@@ -143,6 +143,11 @@ ADDED: Final[dict[str, Any]] = {
     "search_pending": 0,
     "tokens.kind": "access",
     "tokens.made_with": None,
+    "organizations.threads_max": None,
+    "organizations.storage_max": None,
+    "users.threads_max": None,
+    "users.storage_max": None,
+    "threads.size": 3,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

@@ -39,6 +39,8 @@ class ErrorCode(Enum):
     """A change of what is there must say what it changes: `If-Match` is missing."""
     TOO_MANY = "too_many_requests"
     HEADERS_TOO_LARGE = "headers_too_large"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    """The user, or the organization, keeps as much on the server as it may."""
     INTERNAL = "internal_error"
     UNAVAILABLE = "service_unavailable"
     """The database cannot be reached, or the server is stopping; try again."""
@@ -53,6 +55,7 @@ _STATUS = {
     ErrorCode.BAD_REQUEST: 400,
     ErrorCode.UNAUTHORIZED: 401,
     ErrorCode.FORBIDDEN: 403,
+    ErrorCode.QUOTA_EXCEEDED: 403,
     ErrorCode.NOT_FOUND: 404,
     ErrorCode.METHOD_NOT_ALLOWED: 405,
     ErrorCode.NOT_ACCEPTABLE: 406,

@@ -18,6 +18,7 @@ Name: TypeAlias = Annotated[
 ThreadId: TypeAlias = Annotated[
     str, Meta(pattern=r"^T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", max_length=38)
 ]
+QuotaNumber: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 RoleName: TypeAlias = Literal["member", "organization_admin"]
 
 
@@ -185,6 +186,10 @@ class UserUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     is_admin: bool | UnsetType = UNSET
     is_support: bool | UnsetType = UNSET
     is_disabled: bool | UnsetType = UNSET
+    threads_max: QuotaNumber | UnsetType | None = UNSET
+    """Threads that may be kept; `None` for any number."""
+    storage_max: QuotaNumber | UnsetType | None = UNSET
+    """Bytes of them."""
 
 
 class User(Struct, frozen=True):
@@ -197,6 +202,8 @@ class User(Struct, frozen=True):
     is_support: bool
     is_disabled: bool
     created_at: str
+    threads_max: int | None = None
+    storage_max: int | None = None
 
 
 class Users(Struct, frozen=True):
@@ -217,6 +224,32 @@ class Organization(Struct, frozen=True):
     name: str
     created_at: str
     user_count: int = 0
+    threads_max: int | None = None
+    storage_max: int | None = None
+
+
+class OrganizationUpdate(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the members of an organization may keep together; what is left out stays."""
+
+    threads_max: QuotaNumber | UnsetType | None = UNSET
+    storage_max: QuotaNumber | UnsetType | None = UNSET
+
+
+class StorageLine(Struct, frozen=True):
+    """What a user keeps on the server, and may keep; `size` and `storage_max` are bytes."""
+
+    user: str
+    organization: str
+    thread_count: int
+    size: int
+    threads_max: int | None = None
+    storage_max: int | None = None
+
+
+class StorageUse(Struct, frozen=True):
+    """What each user keeps."""
+
+    users: tuple[StorageLine, ...]
 
 
 class Organizations(Struct, frozen=True):

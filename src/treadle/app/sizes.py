@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 _STEP: Final = 1024
+_SIZE: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)\s*(?:([KMGT])i?)?B?", re.IGNORECASE)
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes: `5 GiB`, `5GB` (the same), `1.5 MiB`, `4096`.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no size; one is like 500 MiB or 5 GiB")
+    unit = (found[2] or "").upper()
+    return int(float(found[1]) * _STEP ** ("KMGT".index(unit) + 1 if unit else 0))
 
 
 def human_size(size: int) -> str:

@@ -11,6 +11,7 @@ import click
 from treadle.cli.admin_audit_command import show_audit
 from treadle.cli.admin_organizations_command import organizations
 from treadle.cli.admin_tokens_command import tokens
+from treadle.cli.admin_usage_command import show_usage
 from treadle.cli.admin_users_command import users
 
 
@@ -29,5 +30,5 @@ def command() -> None:
     require_extra("server")
 
 
-for _part in (organizations, users, tokens, show_audit):
+for _part in (organizations, users, tokens, show_usage, show_audit):
     command.add_command(_part)

@@ -9,8 +9,11 @@ import click
 from treadle.cli.admin_output import (
     database_option,
     describe_user,
+    format_quota,
     json_option,
     print_answer,
+    quota_options,
+    read_changes,
     run_as_operator,
 )
 
@@ -34,7 +37,8 @@ def list_users(database: str | None, as_json: bool) -> None:
     for one in found.users:
         marks = {"admin": one.is_admin, "support": one.is_support, "disabled": one.is_disabled}
         told = [one.role.replace("_", " "), *(word for word, is_set in marks.items() if is_set)]
-        rows.append((one.name, one.organization, ", ".join(told)))
+        quota = format_quota(one.threads_max, one.storage_max)
+        rows.append((one.name, one.organization, ", ".join(told), quota))
     print_answer(found, rows, as_json=as_json)
 
 
@@ -60,12 +64,13 @@ def add_user(database: str | None, **chosen: Any) -> None:
 @click.option("--role", type=click.Choice(_ROLES))
 @click.option("--admin/--no-admin", "is_admin", default=None, help="Whether he manages users.")
 @click.option("--support/--no-support", "is_support", default=None, help="Whether he is support.")
+@quota_options
 @database_option
 def change_user(name: str, database: str | None, **chosen: Any) -> None:
     """Change what a user is."""
-    given = {key: value for key, value in chosen.items() if value is not None}
+    given = read_changes(chosen)
     if not given:
-        raise click.UsageError("say what is to change: --role, --admin or --support")
+        raise click.UsageError("say what is to change: --role, --admin, --storage-max, ...")
     _update_user(database, name, **given)
     click.echo(f"changed the user {name}", err=True)
 

@@ -11,6 +11,16 @@ from sqlalchemy import Connection
 from treadle.api.types import RoleName
 
 
+class Quota(Struct, frozen=True):
+    """What may be kept on the server: threads, and bytes of them; `None` for any amount."""
+
+    threads_max: int | None = None
+    storage_max: int | None = None
+
+
+UNLIMITED: Final = Quota()
+
+
 class Principal(Struct, frozen=True):
     """Who asks. Nobody in particular has no user; the holder of a token is its user.
 
@@ -28,6 +38,9 @@ class Principal(Struct, frozen=True):
     token_id: int | None = None
     token_name: str = ""
     token_expires_at: str | None = None
+    quota: Quota = UNLIMITED
+    organization_quota: Quota = UNLIMITED
+    """Of all its members together."""
 
 
 ANONYMOUS: Final = Principal()

@@ -7,10 +7,12 @@ is disabled can do nothing, and his threads stay.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, get_args
 
 from msgspec import UNSET
+from msgspec.structs import replace
 from sqlalchemy import Connection, Row, Select, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -22,6 +24,7 @@ from treadle.api.types import (
     NewUser,
     Organization,
     Organizations,
+    OrganizationUpdate,
     RoleName,
     Token,
     Tokens,
@@ -117,19 +120,16 @@ def list_organizations(context: Context) -> Organizations:
     Raises:
         Refusal: the caller is no admin.
     """
-    _check_admin(context)
+    check_admin(context)
     table = schema.organizations
     count = func.count(schema.users.c.id)
     query = (
-        select(table.c.name, table.c.created_at, count.label("user_count"))
+        select(table, count.label("user_count"))
         .select_from(table.outerjoin(schema.users))
-        .group_by(table.c.id, table.c.name, table.c.created_at)
+        .group_by(*table.c)
         .order_by(table.c.name)
     )
-    rows = context.db.execute(query)
-    return Organizations(
-        tuple(Organization(row.name, row.created_at, row.user_count) for row in rows)
-    )
+    return Organizations(tuple(map(_build_organization, context.db.execute(query))))
 
 
 def make_organization(context: Context, new: NewOrganization) -> Organization:
@@ -138,7 +138,7 @@ def make_organization(context: Context, new: NewOrganization) -> Organization:
     Raises:
         Refusal: the caller is no admin; the name is none, or taken.
     """
-    _check_admin(context)
+    check_admin(context)
     name = _normalize_name(new.name)
     _insert_unique(
         context.db, insert(schema.organizations).values(name=name, created_at=context.now)
@@ -147,13 +147,34 @@ def make_organization(context: Context, new: NewOrganization) -> Organization:
     return Organization(name, context.now)
 
 
+def change_organization(context: Context, name: str, change: OrganizationUpdate) -> Organization:
+    """Change what the members of an organization may keep together.
+
+    Raises:
+        Refusal: the caller is no admin, or there is no such organization.
+    """
+    check_admin(context)
+    listed = list_organizations(context).organizations
+    before = next((one for one in listed if one.name == name.lower()), None)
+    if before is None:
+        raise make_not_found_refusal()
+    if values := _make_quota_values(change):
+        table = schema.organizations
+        context.db.execute(update(table).where(table.c.name == before.name).values(**values))
+    after = replace(before, **values)
+    if after != before:
+        told = " ".join(_format_quota(after)) or "any amount"
+        audit.log_action(context, "organization_changed", detail=f"{after.name}: {told}")
+    return after
+
+
 def list_users(context: Context) -> Users:
     """All users, by name.
 
     Raises:
         Refusal: the caller is no admin.
     """
-    _check_admin(context)
+    check_admin(context)
     rows = context.db.execute(_select_users().order_by(schema.users.c.name))
     return Users(tuple(_build_user(row) for row in rows))
 
@@ -164,7 +185,7 @@ def get_user(context: Context, name: str) -> User:
     Raises:
         Refusal: the caller is no admin, or there is no such user.
     """
-    _check_admin(context)
+    check_admin(context)
     return _build_user(_find_user_row(context.db, name))
 
 
@@ -174,7 +195,7 @@ def make_user(context: Context, new: NewUser) -> User:
     Raises:
         Refusal: the caller is no admin; the name is none, or taken; there is no such organization.
     """
-    _check_admin(context)
+    check_admin(context)
     name, organization = _normalize_name(new.name), _normalize_name(new.organization)
     if name == audit.OPERATOR:
         raise Refusal(ErrorCode.BAD_REQUEST, "that name stands for who runs the server")
@@ -210,7 +231,7 @@ def change_user(context: Context, name: str, change: UserUpdate) -> User:
     Raises:
         Refusal: the caller is no admin; there is no such user; nobody would be left to manage.
     """
-    _check_admin(context)
+    check_admin(context)
     row = _find_user_row(context.db, name, for_update=True)
     before = _build_user(row)
     values: dict[str, Any] = {}
@@ -220,6 +241,7 @@ def change_user(context: Context, name: str, change: UserUpdate) -> User:
         values["is_admin"] = change.is_admin
     if change.is_support is not UNSET:
         values["is_support"] = change.is_support
+    values |= _make_quota_values(change)
     if change.is_disabled is not UNSET and change.is_disabled != before.is_disabled:
         values["disabled_at"] = context.now if change.is_disabled else None
     if values:
@@ -251,7 +273,7 @@ def list_user_tokens(context: Context, name: str) -> Tokens:
     Raises:
         Refusal: the caller is no admin, or there is no such user.
     """
-    _check_admin(context)
+    check_admin(context)
     return tokens.list_tokens(context, _find_user_row(context.db, name).id)
 
 
@@ -261,7 +283,7 @@ def list_all_tokens(context: Context) -> Tokens:
     Raises:
         Refusal: the caller is no admin.
     """
-    _check_admin(context)
+    check_admin(context)
     return tokens.list_tokens(context)
 
 
@@ -271,7 +293,7 @@ def make_user_token(context: Context, name: str, new: NewToken) -> Token:
     Raises:
         Refusal: the caller is no admin; there is no such user; the token's name or time is none.
     """
-    _check_admin(context)
+    check_admin(context)
     row = _find_user_row(context.db, name)
     return tokens.make_token(context, row.id, _normalize_name(new.name), new.expires_at)
 
@@ -282,7 +304,7 @@ def revoke_token(context: Context, token_id: int) -> None:
     Raises:
         Refusal: the caller is no admin, or there is no such token.
     """
-    _check_admin(context)
+    check_admin(context)
     tokens.revoke_token(context, token_id)
 
 
@@ -292,7 +314,12 @@ def _require_user_id(context: Context) -> int:
     return context.caller.user_id
 
 
-def _check_admin(context: Context) -> None:
+def check_admin(context: Context) -> None:
+    """That the caller is an admin of this server.
+
+    Raises:
+        Refusal: he is none.
+    """
     if context.caller.is_admin:
         return
     if context.caller.user_id is None:
@@ -344,6 +371,10 @@ def _find_user_row(db: Connection, name: str, *, for_update: bool = False) -> Ro
     return row
 
 
+def _build_organization(row: Row[Any]) -> Organization:
+    return Organization(row.name, row.created_at, row.user_count, row.threads_max, row.storage_max)
+
+
 def _build_user(row: Row[Any]) -> User:
     return User(
         row.name,
@@ -353,12 +384,27 @@ def _build_user(row: Row[Any]) -> User:
         row.is_support,
         row.disabled_at is not None,
         row.created_at,
+        row.threads_max,
+        row.storage_max,
     )
 
 
 def _format_rights(user: User) -> str:
     flags = {"admin": user.is_admin, "support": user.is_support, "disabled": user.is_disabled}
-    return " ".join([user.role, *(name for name, is_set in flags.items() if is_set)])
+    told = [user.role, *(name for name, is_set in flags.items() if is_set)]
+    return " ".join([*told, *_format_quota(user)])
+
+
+def _format_quota(one: User | Organization) -> Iterator[str]:
+    if one.threads_max is not None:
+        yield f"threads<={one.threads_max}"
+    if one.storage_max is not None:
+        yield f"bytes<={one.storage_max}"
+
+
+def _make_quota_values(change: UserUpdate | OrganizationUpdate) -> dict[str, int | None]:
+    given = {"threads_max": change.threads_max, "storage_max": change.storage_max}
+    return {name: value for name, value in given.items() if value is not UNSET}
 
 
 def _is_active_admin(user: User) -> bool:

@@ -14,6 +14,7 @@ from treadle.server.refusals import Refusal, make_unauthorized_refusal
 
 Action: TypeAlias = Literal[
     "organization_made",
+    "organization_changed",
     "user_made",
     "user_changed",
     "token_made",

@@ -22,7 +22,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Token, TokenLine, Tokens
 from treadle.server.accounts import audit
 from treadle.server.accounts.times import parse_time, shift_time
-from treadle.server.context import ANONYMOUS, Context, Principal
+from treadle.server.context import ANONYMOUS, Context, Principal, Quota
 from treadle.server.data import round_trips, schema
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 
@@ -94,6 +94,10 @@ _SELECT_PRINCIPAL: Final[Select[Any]] = select(
     schema.users.c.disabled_at,
     schema.users.c.organization_id,
     schema.organizations.c.name.label("organization"),
+    schema.users.c.threads_max,
+    schema.users.c.storage_max,
+    schema.organizations.c.threads_max.label("organization_threads_max"),
+    schema.organizations.c.storage_max.label("organization_storage_max"),
 ).select_from(schema.tokens.join(schema.users).join(schema.organizations))
 
 # Made once: every request executes it, and making it costs more than executing it.
@@ -167,6 +171,8 @@ def _make_principal(row: Row[Any]) -> Principal:
         token_id=row.id,
         token_name=row.name,
         token_expires_at=row.expires_at,
+        quota=Quota(row.threads_max, row.storage_max),
+        organization_quota=Quota(row.organization_threads_max, row.organization_storage_max),
     )
 
 

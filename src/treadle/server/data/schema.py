@@ -43,6 +43,9 @@ organizations: Final = Table(
     Column("id", Number, primary_key=True),
     Column("name", BytewiseText, nullable=False, unique=True),
     Column("created_at", BytewiseText, nullable=False),
+    # What it may keep here, threads and bytes of them; NULL for any amount.
+    Column("threads_max", Number),
+    Column("storage_max", Number),
 )
 
 users: Final = Table(
@@ -56,6 +59,8 @@ users: Final = Table(
     Column("is_support", Boolean, nullable=False),
     Column("created_at", BytewiseText, nullable=False),
     Column("disabled_at", BytewiseText),
+    Column("threads_max", Number),
+    Column("storage_max", Number),
 )
 
 tokens: Final = Table(
@@ -125,6 +130,8 @@ threads: Final = Table(
     Column("git_current_commit_sha", BytewiseText, index=True),
     Column("git_start_dirty", Boolean),
     Column("git_end_dirty", Boolean),
+    # Bytes of its records or documents, as sent, and of its large outputs.
+    Column("size", Number, nullable=False, server_default="0"),
     # The `ThreadSummary` as JSON: what lists show.
     Column("summary", BytewiseText, nullable=False),
     Index(None, "id"),

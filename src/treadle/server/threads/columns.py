@@ -121,6 +121,7 @@ PURGED_COLUMNS: Final[dict[str, Any]] = {
     "agent_state_kind": "",
     "summary": "{}",
     "message_count": 0,
+    "size": 0,
     "is_shared_with_support": False,
     "visibility": "private",
 }

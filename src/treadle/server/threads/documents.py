@@ -14,7 +14,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
-from treadle.server.accounts import access, audit, share_links
+from treadle.server.accounts import access, audit, quotas, share_links
 from treadle.server.accounts.times import parse_time
 from treadle.server.context import Context
 from treadle.server.data.schema import documents, thread_commits, threads
@@ -193,9 +193,11 @@ def _create_thread(
     if expected not in (None, 0, Mark()):
         assert expected is not None
         raise make_conflict_refusal(Mark(), expected)
+    quotas.check_quota(context, len(body), is_new=True)
     values = {
         **_make_values(context, document, mark),
         "kind": DOCUMENT_KIND,
+        "size": len(body),
         "change": 0,
         "deleted_at": None,
         "purged_at": None,
@@ -218,7 +220,9 @@ def _create_thread(
 def _replace_document(
     context: Context, row: Row[Any], document: Thread, mark: Mark, body: bytes, kind: ChangeKind
 ) -> ThreadHead:
-    values = _make_values(context, document, mark)
+    if not document.is_trashed:
+        quotas.check_quota(context, len(body))
+    values = {**_make_values(context, document, mark), "size": row.size + len(body)}
     changed = context.db.execute(
         update(threads)
         .where(threads.c.key == row.key, threads.c.hash == row.hash)

@@ -6,12 +6,12 @@ import re
 from hashlib import sha256 as sha256_of
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from treadle.api.error_codes import ErrorCode
-from treadle.server.accounts import access
+from treadle.server.accounts import access, quotas
 from treadle.server.context import Context, Verb
-from treadle.server.data.schema import blobs
+from treadle.server.data.schema import blobs, threads
 from treadle.server.refusals import Refusal, make_not_found_refusal
 from treadle.server.threads.commits import insert_if_absent
 
@@ -33,8 +33,16 @@ def put_blob(context: Context, thread_id: str, sha256: str, body: bytes) -> bool
         raise make_not_found_refusal()
     if sha256_of(body).hexdigest() != sha256:
         raise Refusal(ErrorCode.BAD_REQUEST, "the bytes are not those that the name says")
+    mine = (blobs.c.thread_id == row.key, blobs.c.sha256 == sha256)
+    if context.db.execute(select(blobs.c.size).where(*mine)).one_or_none() is not None:
+        return False
+    quotas.check_quota(context, len(body))
     values = {"thread_id": row.key, "sha256": sha256, "size": len(body), "body": body}
-    return insert_if_absent(context.db, blobs, values)
+    is_new = insert_if_absent(context.db, blobs, values)
+    if is_new:
+        more = update(threads).where(threads.c.key == row.key)
+        context.db.execute(more.values(size=threads.c.size + len(body)))
+    return is_new
 
 
 def get_blob(context: Context, thread_id: str, sha256: str) -> bytes:

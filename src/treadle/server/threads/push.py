@@ -16,7 +16,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
 from treadle.server import search
-from treadle.server.accounts import access, audit, share_links, support, tokens
+from treadle.server.accounts import access, audit, quotas, share_links, support, tokens
 from treadle.server.context import Context, Verb
 from treadle.server.data.fold_cache import (
     FOLD_CACHE,
@@ -165,7 +165,9 @@ def append_records(
     """
     before = FoldBeforePush(folded.fold)
     entries = apply_records(folded, batch)
-    values = make_thread_values(context, folded, row)
+    if kind == RECORDS_KIND and not folded.fold.is_trashed:  # to go into the trash is always free
+        quotas.check_quota(context, batch.size)
+    values = {**make_thread_values(context, folded, row), "size": row.size + batch.size}
     where = {"its_key": row.key, "its_version": row.version, "its_hash": row.hash}
     if context.db.dialect.name == "postgresql":
         # The row is held since it was read: it is where it was.
@@ -184,6 +186,7 @@ def _create_thread(
 ) -> ThreadHead:
     """Make a thread from its first records, or make one again that was purged."""
     header, below = check_header(context, thread_id, batch)
+    quotas.check_quota(context, batch.size, is_new=True)
     key = choose_key(context, thread_id) if purged is None else purged.key
     folded = make_initial_fold(context.db, key, header, below)
     before = FoldBeforePush(folded.fold)
@@ -196,6 +199,7 @@ def _create_thread(
         **make_thread_values(context, folded, None),
         "kind": RECORDS_KIND,
         "change": 0,
+        "size": batch.size,
         "purged_at": None,
         "is_shared_with_support": False,
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, delete, select, update
+from sqlalchemy import Connection, Table, delete, func, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
@@ -110,6 +110,9 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
     )
     store_initial_snapshot(context, row.key, header, below, batch)
     store_records(context, folded, batch, entries, before, is_new=True)
+    kept = select(func.coalesce(func.sum(blobs.c.size), 0)).where(blobs.c.thread_id == row.key)
+    size = batch.size + int(context.db.execute(kept).scalar_one())
+    context.db.execute(update(threads).where(threads.c.key == row.key).values(size=size))
     _apply_access_changes(context, row, folded.fold)
     audit.log_action(
         context, "thread_rewritten", row.key, f"version {row.version} -> {batch.mark.seq}"

@@ -15,13 +15,15 @@ from treadle.api.types import (
     NewUser,
     Organization,
     Organizations,
+    OrganizationUpdate,
+    StorageUse,
     Token,
     Tokens,
     User,
     Users,
     UserUpdate,
 )
-from treadle.server.accounts import accounts, audit
+from treadle.server.accounts import accounts, audit, quotas
 from treadle.server.http.endpoints import Endpoint, EndpointRequest, EndpointResponse
 
 _ERROR_CODES: Final = (ErrorCode.FORBIDDEN,)
@@ -40,6 +42,16 @@ def _list_organizations(request: EndpointRequest) -> EndpointResponse:
 
 def _make_organization(request: EndpointRequest) -> EndpointResponse:
     return EndpointResponse(accounts.make_organization(request.context, request.body))
+
+
+def _change_organization(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(
+        accounts.change_organization(request.context, request.path["name"], request.body)
+    )
+
+
+def _read_usage(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(quotas.read_usage(request.context))
 
 
 def _list_users(request: EndpointRequest) -> EndpointResponse:
@@ -105,6 +117,26 @@ ENDPOINTS: Final = (
         body=NewOrganization,
         status=201,
         answer=Organization,
+        codes=_ERROR_CODES,
+    ),
+    Endpoint(
+        method="PATCH",
+        path="/api/admin/organizations/{name}",
+        name="change_organization",
+        about="Change what the members of an organization may keep together.",
+        do=_change_organization,
+        is_write=True,
+        body=OrganizationUpdate,
+        answer=Organization,
+        codes=_ERROR_CODES,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/admin/usage",
+        name="read_usage",
+        about="What each user keeps, and may keep.",
+        do=_read_usage,
+        answer=StorageUse,
         codes=_ERROR_CODES,
     ),
     Endpoint(

@@ -139,6 +139,7 @@ _PUSH_CODES: Final = (
     ErrorCode.BROKEN_CHAIN,
     ErrorCode.UNFOLDABLE,
     ErrorCode.REFUSED_PRIVATE,
+    ErrorCode.QUOTA_EXCEEDED,
 )
 
 ENDPOINTS: Final = (
@@ -207,7 +208,7 @@ ENDPOINTS: Final = (
         is_write=True,
         body=BYTES,
         status=204,
-        codes=(ErrorCode.FORBIDDEN,),
+        codes=(ErrorCode.FORBIDDEN, ErrorCode.QUOTA_EXCEEDED),
     ),
     Endpoint(
         method="GET",

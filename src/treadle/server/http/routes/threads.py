@@ -198,6 +198,7 @@ ENDPOINTS: Final = (
             ErrorCode.KEPT_AS_RECORDS,
             ErrorCode.REFUSED_PRIVATE,
             ErrorCode.PRECONDITION_REQUIRED,
+            ErrorCode.QUOTA_EXCEEDED,
         ),
     ),
     Endpoint(
