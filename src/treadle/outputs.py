@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -141,7 +141,9 @@ class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     """The agent waits for input again, or the session is closed.
 
     `answer` is the model's final text; `turn_usage` is what this turn used, `usage` and `version`
-    are those of the whole thread; the errors are those of its `Ending`.
+    are those of the whole thread; the errors are those of its `Ending`. `output_mode` says of an
+    answer that a command has asked for in a form whether its provider held the model to it
+    (`native`) or only words did (`prompted`).
     """
 
     thread: str
@@ -152,6 +154,7 @@ class TurnFinished(_Output, frozen=True, tag="turn_finished"):
     turn_usage: Usage
     error: str = ""
     error_kind: LlmErrorKind | None = None
+    output_mode: Literal["", "prompted", "native"] = ""
 
 
 class SubAgentOutput(_Output, frozen=True, tag="sub_agent_output"):

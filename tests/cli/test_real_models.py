@@ -151,6 +151,24 @@ async def test_with_one_variable_set_the_main_job_runs(shell: Shell, provider: s
 
 
 @pytest.mark.parametrize("provider", KEYS)
+async def test_a_task_with_a_schema_has_its_provider_hold_the_model_to_it(
+    shell: Shell, provider: str, tmp_path: Path
+) -> None:
+    count = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    (tmp_path / "schema.json").write_text(json.dumps(count))
+    form = ("--output-schema", str(tmp_path / "schema.json"), "--output-format", "json")
+    async with Loopback(said(provider, '{"n": 4}')) as server:
+        done = await shell("run", "count", *form, **key_of(provider, server))
+    result = json.loads(done.stdout)
+    assert (result["answer"], result["output_mode"]) == ('{"n": 4}', "native"), done.stderr
+    (seen,) = server.requests
+    part = "output_config" if provider == "anthropic" else "text"
+    assert seen.json[part]["format"]["type"] == "json_schema"
+    told = seen.json["system" if provider == "anthropic" else "instructions"]
+    assert '"required":["n"]' in str(told), "in words too"
+
+
+@pytest.mark.parametrize("provider", KEYS)
 async def test_the_key_is_in_no_file_and_no_output(
     shell: Shell, provider: str, tmp_path: Path
 ) -> None:
@@ -196,7 +214,8 @@ async def test_what_a_model_thought_is_reachable_after_its_answer(shell: Shell) 
     page = (await shell("export", thread["id"], "--format", "markdown")).stdout
     assert page.count("*thinking*\n\n```\n") == 2
     html = (await shell("export", thread["id"], "--format", "html")).stdout
-    assert "<summary>thinking</summary><pre>\nOne.</pre>" in html.replace("\n<pre>", "<pre>")
+    told = re.findall(r'<summary>thinking</summary>\s*<div class="text" dir="auto">(.*)</div>', html)
+    assert told == ["One.", "Two."]
 
 
 @pytest.mark.parametrize("provider", KEYS)

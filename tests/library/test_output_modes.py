@@ -15,6 +15,7 @@ from models.hostile.formats import FORMATS, KEY
 from models.loopback import Loopback, refusal, stream
 from treadle import (
     Agent,
+    AgentBuilder,
     AgentConfig,
     AgentFailed,
     AnthropicProvider,
@@ -92,6 +93,37 @@ async def test_the_mode_says_whether_the_provider_is_to_hold_its_model_to_the_ty
     for thread_id in (done.thread_id, said.thread_id):
         messages = store.load(thread_id).fold.conversation
         assert [one.native_output for one in messages] == [False, used == "native"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "knows", "used"),
+    [
+        (None, True, "native"),
+        (None, None, "prompted"),
+        ("native", None, "native"),
+        ("prompted", True, "prompted"),
+    ],
+)
+@pytest.mark.parametrize("form", [Answer, Answer.model_json_schema()], ids=["type", "schema"])
+async def test_an_agent_that_is_built_step_by_step_asks_the_same_way(
+    store: AnyThreads, form: Any, mode: Any, knows: bool | None, used: str
+) -> None:
+    async with asking(stream(SPEAK(GOOD)), knows=knows) as (server, provider):
+        how = {} if mode is None else {"output_mode": mode}
+        builder = AgentBuilder("What?", llm=provider, output=form, store=store, **how)
+        async with builder.build() as engine:
+            await engine.run()
+        async with builder.resume(engine.thread_id) as again:
+            assert again.output == engine.output
+    assert (engine.output_mode, again.output_mode) == (used, used)
+    assert [is_held(seen) for seen in server.requests] == [used == "native"]
+    config = store.load(engine.thread_id).fold.machine.config
+    assert (config.native_schema is not None) == (used == "native")
+
+
+def test_no_other_output_mode_is_taken() -> None:
+    with pytest.raises(BuildError, match="'strict' is no output mode"):
+        AgentBuilder("What?", output_mode="strict")  # type: ignore[arg-type]
 
 
 async def test_a_task_that_is_over_still_says_how_it_was_asked(store: AnyThreads) -> None:

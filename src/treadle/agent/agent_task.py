@@ -7,7 +7,7 @@ from typing import Any, Generic, Self
 
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.partial_values import follow_answer
-from treadle.agent.result import OutputMode, Result, find_output_mode
+from treadle.agent.result import Result
 from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Question
 from treadle.core.llm import Usage
@@ -68,8 +68,8 @@ class AgentTask(Generic[OutputT]):
         text = await self._engine.run()
         output: Any = self._engine.output
         version = self._engine.version
-        mode: OutputMode = find_output_mode(self.messages) if self._engine.has_form else "text"
-        return Result(output, text, self.id, version, self._engine.total_usage, mode)
+        mode, usage = self._engine.output_mode, self._engine.total_usage
+        return Result(output, text, self.id, version, usage, mode)
 
     def stream(self) -> AsyncGenerator[Output, None]:
         """Work, and tell everything that happens; the last output is `TurnFinished`.

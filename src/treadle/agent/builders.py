@@ -18,6 +18,7 @@ from treadle.mcp.tool_set import McpTools
 from treadle.runtime.approval_callback import wrap_approval_callback
 from treadle.runtime.builder import CREATOR, AgentBuilder
 from treadle.runtime.options import DriverOptions
+from treadle.runtime.output_modes import hold_answers
 from treadle.runtime.ports import Tools
 from treadle.runtime.session import Session, SessionOptions
 from treadle.runtime.subagents import SubAgent
@@ -59,7 +60,7 @@ async def _make_plain_builder(
     if model:
         builder.model(model)
     if agent.form is not None:
-        builder.output(agent.form)
+        builder.output(agent.form).output_mode(agent.output_choice)
     if redactor is not None:
         builder.redactor(redactor)
     if "budget" in options:
@@ -177,10 +178,11 @@ async def _prepare(
 async def _make_config(agent: AgentDefinition, context: AgentContext[Any]) -> AgentConfig:
     provider, model = agent.find_provider()
     prompt = await agent.find_instructions(context)
+    schema = None if agent.form is None else agent.form.schema
     config = replace(
-        agent.settings,
+        hold_answers(agent.settings, schema, agent.output_choice, provider, model),
         model_name=model,
-        system_prompt=prompt if agent.form is None else append_form(prompt, agent.form.schema),
+        system_prompt=prompt if schema is None else append_form(prompt, schema),
         approval=agent.policy,
         max_steps=agent.limits.max_steps,
     )

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
-from msgspec.structs import replace
-
 from treadle.agent.handoffs import AgentFamily, explain_missing_handoffs, make_handoff_tools
 from treadle.agent.type_variables import AgentDepsT
 from treadle.core.approval import AskAbove, NeverAsk, Policy
@@ -22,6 +20,7 @@ from treadle.outputs import Output
 from treadle.runtime.agent_options import check_limits, check_text
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
+from treadle.runtime.output_modes import OutputChoice, check_output_choice
 from treadle.runtime.ports import Provider, TextRedactor
 from treadle.server_questions import AskPersonForServer
 from treadle.store.port import Store
@@ -63,7 +62,7 @@ class AgentOptions(TypedDict, total=False):
     settings: AgentConfig
     on_output: Callable[[Output], None]
     redactor: TextRedactor
-    output_mode: Literal["auto", "native", "prompted"]
+    output_mode: OutputChoice
 
 
 class AgentTool:
@@ -116,7 +115,7 @@ class AgentDefinition:
             self.form = AnswerForm.of_type(output)
         self.options: Final = options
         self.policy: Final = _find_policy(options.get("approval", "auto"))
-        self._mode: Final = options.get("output_mode", "auto")
+        self.output_choice: Final = check_output_choice(options.get("output_mode", "auto"))
         self._model = model
         self._opened: tuple[Provider, str] | None = None
         self._instructions = instructions
@@ -139,10 +138,6 @@ class AgentDefinition:
                 )
         if not isinstance(self._model, str) and not hasattr(self._model, "stream"):
             raise BuildError(f"{self._model!r} is no model", hint='"PROVIDER:MODEL", or a provider')
-        if self._mode not in ("auto", "native", "prompted"):
-            raise BuildError(
-                f"{self._mode!r} is no output mode", hint='"auto", "native", "prompted"'
-            )
         check_limits(self.limits, self.options.get("budget"), self.policy)
 
     def add_handoff(self, other: AgentDefinition, description: str) -> None:
@@ -195,17 +190,7 @@ class AgentDefinition:
     @property
     def settings(self) -> AgentConfig:
         """How requests are made."""
-        settings = self.options.get("settings", AgentConfig(max_tokens=0))
-        schema = self._find_native_schema()
-        return settings if schema is None else replace(settings, native_schema=schema)
-
-    def _find_native_schema(self) -> dict[str, Any] | None:
-        """What its provider is to hold answers to; `None` if they are asked for in words alone."""
-        if self.form is None or self._mode == "prompted":
-            return None
-        provider, model = self.find_provider()
-        is_asked = self._mode == "native" or provider.traits(model).native_output
-        return self.form.schema if is_asked else None
+        return self.options.get("settings", AgentConfig(max_tokens=0))
 
     def make_context(self, deps: Any, key: str = "") -> AgentContext[Any]:
         """What its tools and instructions are given; `UsageError` for deps of another type."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import Any, Generic, Literal, TypeAlias, cast
+from typing import Any, Generic, cast
 
 from msgspec import Struct
 
@@ -15,9 +14,7 @@ from treadle.core.messages import Message
 from treadle.errors import AgentError, AgentFailed, ApprovalNeeded, BudgetExceeded, UsageError
 from treadle.outputs import TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
-
-OutputMode: TypeAlias = Literal["text", "prompted", "native"]
-"""How an answer was asked for: as text, in a form told in words, in one that its provider held."""
+from treadle.runtime.output_modes import OutputMode, find_output_mode
 
 
 class Result(Struct, Generic[OutputT], frozen=True):
@@ -46,12 +43,6 @@ def make_result(
     value = cast("Any", text) if form is None else form.decode(text)
     mode: OutputMode = "text" if form is None else find_output_mode(messages)
     return Result(value, text, finished.thread, finished.version, finished.turn_usage, mode)
-
-
-def find_output_mode(messages: Sequence[Message]) -> OutputMode:
-    """How the last answer of a type was asked for."""
-    answers = (message for message in reversed(messages) if message.role == "assistant")
-    return "native" if any(one.native_output for one in islice(answers, 1)) else "prompted"
 
 
 def has_answer(messages: Sequence[Message]) -> bool:

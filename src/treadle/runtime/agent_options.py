@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, TypedDict
 
@@ -18,7 +18,8 @@ from treadle.errors import BuildError
 from treadle.outputs import Output
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback
-from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Workspace
+from treadle.runtime.output_modes import OutputChoice
+from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Tools, Workspace
 from treadle.server_questions import AskPersonForServer
 from treadle.store.port import Store
 
@@ -57,6 +58,7 @@ class AgentKeywords(TypedDict, total=False):
     on_server_question: AskPersonForServer
     blacklist: Iterable[str]
     output: type[Any] | Mapping[str, Any] | AnswerForm[Any]
+    output_mode: OutputChoice
     on_output: Callable[[Output], None]
     settings: AgentConfig
     workspace: Workspace
@@ -131,3 +133,14 @@ def check_same_agent(
             f"thread {thread_id} works with tools that this agent lacks: {names}",
             hint=_OTHER_AGENT_HINT,
         )
+
+
+def make_registry(tools: Sequence[Any]) -> Tools:
+    """These tools as a set; `BuildError` for what is none."""
+    from treadle.tools.function_tool import Tool
+    from treadle.tools.registry import Registry
+
+    for one in tools:
+        if not isinstance(one, Tool):
+            raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool")
+    return Registry(tools)

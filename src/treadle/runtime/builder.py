@@ -24,12 +24,14 @@ from treadle.runtime.agent_options import (
     check_same_agent,
     check_text,
     check_unique_tools,
+    make_registry,
 )
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.approval_callback import ApprovalCallback, wrap_approval_callback
 from treadle.runtime.engine import AgentEngine, TaskOptions
 from treadle.runtime.handlers import Handler, get_handler_function
 from treadle.runtime.options import DriverOptions, recall_tools
+from treadle.runtime.output_modes import OutputChoice, check_output_choice, hold_answers
 from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent, make_listener
 from treadle.server_questions import AskPersonForServer
@@ -70,6 +72,7 @@ class AgentBuilder:
         self._ask_for_server: AskPersonForServer | None = None
         self._on_output: Callable[[Output], None] | None = None
         self._form: AnswerForm[Any] | None = None
+        self._choice: OutputChoice = "auto"
         self._handlers: dict[str, Handler] = {}
         self._children: tuple[tuple[str, str, AgentBuilder], ...] = ()
         for name, value in options.items():
@@ -203,6 +206,11 @@ class AgentBuilder:
         else:
             self._form = AnswerForm.of_type(form)
         return self._set_limits(output_schema=self._form.schema)
+
+    def output_mode(self, choice: OutputChoice) -> Self:
+        """How it is asked for: `auto` if not said, `native`, `prompted` (see `AgentOptions`)."""
+        self._choice = check_output_choice(choice)
+        return self
 
     # ---- tools and people ----------------------------------------------------------------------
 
@@ -348,8 +356,7 @@ class AgentBuilder:
             budget = origin.budget if budget is None else budget.restrict_to(origin.budget)
         for _, _, agent in self._children:
             self._make_child_builder(agent, "any")._check_options()
-        offered = self._list_definitions(tools)
-        check_unique_tools(offered)
+        check_unique_tools(offered := self._list_definitions(tools))
         store = self._open_store()
         given = TaskGiven(
             self._task,
@@ -362,9 +369,10 @@ class AgentBuilder:
             self._graph if self._graph != Graph() else None,
         )
         model = choose_model(self._config.models, self._task_type) or self._settings.model_name
-        settings = self._settings.with_limits(llm.traits(model).context_tokens_max)
         allowed = tuple(one for one in offered if one.name not in self._blacklist)
-        settings = replace(settings, approval=self._approval, tools=allowed)
+        settings = replace(self._settings, approval=self._approval, tools=allowed)
+        settings = hold_answers(settings, self._config.output_schema, self._choice, llm, model)
+        settings = settings.with_limits(llm.traits(model).context_tokens_max)
         writer = store.create(
             CREATOR,
             machine=TASK,
@@ -391,9 +399,8 @@ class AgentBuilder:
             recall_tools(tools, machine.config)
             offered = {one.name for one in self._list_definitions(tools)}
             check_same_agent(thread_id, machine, self._graph, self._blacklist, offered)
-            settings = None
-            if self._policy is not None:
-                settings = replace(machine.config, approval=self._policy)
+            policy = self._policy
+            settings = None if policy is None else replace(machine.config, approval=policy)
             return self._make_engine(writer, llm, tools, settings, origin, is_new=False)
         except BaseException:
             writer.close()
@@ -489,12 +496,5 @@ class AgentBuilder:
             AnswerForm.of_schema(self._config.output_schema)
         if self._registry is not None and self._tools:
             raise BuildError("a registry stands alone", hint="put all tools into it")
-        if self._registry is not None:
-            return self._llm, self._registry
-        from treadle.tools.function_tool import Tool
-        from treadle.tools.registry import Registry
-
-        for one in self._tools:
-            if not isinstance(one, Tool):
-                raise BuildError(f"{one!r} is no tool", hint="declare the function with @tool")
-        return self._llm, Registry(self._tools)
+        registry = self._registry
+        return self._llm, make_registry(self._tools) if registry is None else registry

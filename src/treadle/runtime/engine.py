@@ -31,6 +31,7 @@ from treadle.runtime.driver import Driver
 from treadle.runtime.handlers import Handler
 from treadle.runtime.inbox import Inbox
 from treadle.runtime.options import DriverOptions, check_parts
+from treadle.runtime.output_modes import OutputMode, find_output_mode
 from treadle.runtime.parts import make_journal, make_parts
 from treadle.runtime.ports import Provider, Tools, Writer
 from treadle.runtime.task_rules import TaskRules
@@ -151,9 +152,9 @@ class AgentEngine:
         return self.memory.trace
 
     @property
-    def has_form(self) -> bool:
-        """Whether the answer was asked for in a form."""
-        return self._form is not None
+    def output_mode(self) -> OutputMode:
+        """How the last answer was asked for; `text` if in no form."""
+        return "text" if self._form is None else find_output_mode(self.conversation)
 
     @property
     def output(self) -> Any:

@@ -21,6 +21,7 @@ from treadle.errors import UsageError
 from treadle.exchange.record_text import describe_record
 from treadle.outputs import Output
 from treadle.runtime.engine import AgentEngine, TaskOptions
+from treadle.runtime.output_modes import hold_answers
 from treadle.runtime.session import Session as Session  # which the faces hold
 from treadle.runtime.session import SessionOptions, make_first_input
 from treadle.store.local_store import utc_now
@@ -128,7 +129,9 @@ def begin_task(
     _warn_of_unknown_price(setup, parts.config.model_name, task.budget)
     prompt = parts.config.system_prompt
     # A task has its own, beside what it is to do.
-    configured = _make_configuration(parts, replace(parts.config, system_prompt="", max_steps=0))
+    config = replace(parts.config, system_prompt="", max_steps=0)
+    config = hold_answers(config, task.schema, "auto", parts.provider, config.model_name)
+    configured = _make_configuration(parts, config)
     given = TaskGiven(
         task.text,
         utc_now(),

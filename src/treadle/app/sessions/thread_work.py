@@ -144,8 +144,9 @@ def _last_answer(session: Session) -> str:
 
 def _format_json_answer(opened: OpenThread, finished: TurnFinished) -> TurnFinished:
     """The JSON document alone, where one was asked for: models put a fence around it by habit."""
-    has_form = isinstance(opened, AgentEngine) and opened.memory.config.output_schema is not None
-    if not has_form or finished.outcome is not TurnOutcome.DONE:
+    if not isinstance(opened, AgentEngine) or finished.outcome is not TurnOutcome.DONE:
         return finished
-    assert isinstance(opened, AgentEngine)
-    return replace(finished, answer=escape_json(json.dumps(opened.output, ensure_ascii=False)))
+    if (mode := opened.output_mode) == "text":
+        return finished
+    answer = escape_json(json.dumps(opened.output, ensure_ascii=False))
+    return replace(finished, answer=answer, output_mode=mode)
