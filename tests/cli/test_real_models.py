@@ -214,7 +214,9 @@ async def test_what_a_model_thought_is_reachable_after_its_answer(shell: Shell) 
     page = (await shell("export", thread["id"], "--format", "markdown")).stdout
     assert page.count("*thinking*\n\n```\n") == 2
     html = (await shell("export", thread["id"], "--format", "html")).stdout
-    told = re.findall(r'<summary>thinking</summary>\s*<div class="text" dir="auto">(.*)</div>', html)
+    told = re.findall(
+        r'<summary>thinking</summary>\s*<div class="text" dir="auto">(.*)</div>', html
+    )
     assert told == ["One.", "Two."]
 
 
