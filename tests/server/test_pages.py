@@ -345,3 +345,74 @@ def _store_document(db: Any, thread: str) -> None:
             thread_id=thread, version=1, hash="", body=msgspec.json.encode(document).decode()
         )
     )
+
+
+def test_people_make_tokens_for_themselves_and_end_them(site: Site) -> None:
+    cookie = site.sign_in("member")
+    key = sessions.make_form_key(cookie)
+    made = site.post("/account/tokens", cookie, form_key=key, name="laptop", days="7")
+    [token] = re.findall(r">(trd_\w+)<", made.body.decode())
+    assert site.server.ask("GET", "/api/me", token).json["user"] == "member"
+    shown = site.get("/account", cookie).body.decode()
+    assert token not in shown, "it is shown once"
+    [place] = re.findall(r'action="(/account/tokens/\d+/revoke)"[^\n]*Revoke laptop', shown)
+    other = site.sign_in("owner")
+    other_key = sessions.make_form_key(other)
+    assert site.post(place, other, form_key=other_key).status == 404, "it is not theirs"
+    assert site.server.ask("GET", "/api/me", token).status == 200
+    assert site.post(place, cookie, form_key=key).status == 303
+    assert site.server.ask("GET", "/api/me", token).status == 401
+    for fields in ({"name": "x", "days": "9999"}, {"name": "<b>", "days": "7"}, {"days": "7"}):
+        assert site.post("/account/tokens", cookie, form_key=key, **fields).status == 400, fields
+    [own] = re.findall(r'action="(/account/tokens/\d+/revoke)"[^\n]*Sign out session', shown)
+    assert site.post(own, cookie, form_key=key).status == 303
+    assert site.get("/account", cookie).status == 303, "that was this session"
+
+
+def test_what_is_made_in_a_session_does_not_outlive_the_token_it_began_with(site: Site) -> None:
+    until = "2999-01-01T00:00:00Z"
+    token = site.people.token("member", expires_at=until)
+    begun = site.post("/sign-in", token=token).headers["set-cookie"]
+    cookie = begun.partition("=")[2].partition(";")[0]
+    key = sessions.make_form_key(cookie)
+    made = site.post("/account/tokens", cookie, form_key=key, name="ever", days="")
+    [fresh] = re.findall(r">(trd_\w+)<", made.body.decode())
+    told = site.server.ask("GET", "/api/me", fresh).json
+    assert told["token_expires_at"].startswith("2999-01-01")
+
+
+def test_only_admins_look_after_people_and_only_by_forms_of_theirs(site: Site) -> None:
+    acts = {
+        "/admin/organizations": {"name": "fresh"},
+        "/admin/users": {"name": "grace", "organization": "acme", "role": "member"},
+        "/admin/users/member": {"is_disabled": "yes"},
+        "/admin/users/owner/tokens": {"name": "theirs", "days": "7"},
+    }
+    missed = []
+    for name in ROLES:
+        cookie = site.sign_in(name)
+        key = sessions.make_form_key(cookie)
+        page = site.get("/admin", cookie).status
+        tries = {path: site.post(path, cookie, **fields).status for path, fields in acts.items()}
+        if set(tries.values()) != {403}:
+            missed.append((name, "without a key", tries))
+        if name != "admin" and page != 403:
+            missed.append((name, "page", page))
+        done = {
+            path: site.post(path, cookie, form_key=key, **fields).status
+            for path, fields in acts.items()
+            if name != "admin"
+        }
+        if set(done.values()) - {403}:
+            missed.append((name, "with a key", done))
+    assert missed == []
+    cookie = site.sign_in("admin")
+    key = sessions.make_form_key(cookie)
+    done = {p: site.post(p, cookie, form_key=key, **fields).status for p, fields in acts.items()}
+    assert list(done.values()) == [303, 303, 303, 200]
+    page = site.get("/admin", cookie).body.decode()
+    for told in ("fresh", "grace", "disabled", "user made"):
+        assert told in page
+    assert site.post("/sign-in", token=site.people.token("member")).status == 401, "is disabled"
+    for path in (*acts, "/account/tokens"):
+        assert site.post(path).status == 401, "nobody is signed in"

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from treadle.server.data.database import Database
 from treadle.server.http import openapi
+from treadle.server.http.account_pages import AccountPages
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.page_site import PageSite
@@ -53,7 +54,9 @@ class Application:
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
-        self._starlette.router.default = PageSite(services)
+        self._starlette.router.default = PageSite(
+            services, lambda site: AccountPages(site).list_routes()
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is no HTTP is not spoken here."""

@@ -6,7 +6,7 @@ session; whoever must sign in first is led to do so, and back.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
@@ -48,9 +48,12 @@ class PageSite:
 
     Args:
         services: of the process.
+        more: further paths, made of the site.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(
+        self, services: Services, more: Callable[[PageSite], Sequence[Route]] = lambda _: ()
+    ) -> None:
         self._services = services
         pages = Pages(self.find_source, self.ask)
         routes = [
@@ -59,6 +62,7 @@ class PageSite:
             Route("/sign-in", self._sign_in, methods=["POST"]),
             Route("/sign-out", self._sign_out, methods=["POST"]),
             Route("/team", self._show_team, methods=["GET"]),
+            *more(self),
         ]
         router = Router(routes, redirect_slashes=False, default=_refuse_unknown_path)
         handlers: Mapping[Any, Any] = {

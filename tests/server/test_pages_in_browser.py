@@ -1,0 +1,276 @@
+"""A team's pages in a real browser: fit for all; nothing of what a thread holds runs or leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from server.databases import Templates
+from server.people import People, at, populate
+from server.planting import THREAD, id_of, plant, plant_records
+from server.running import Running
+from thread.journals import PLAIN
+from treadle.api.types import NewShare
+from treadle.core.messages import Message, ToolCall
+from treadle.pages.renderer import render_document
+from treadle.server.accounts import share_links
+from treadle.server.accounts.shared_view import tell_document
+from treadle.server.data import schema
+from treadle.server.search import index_document
+from treadle.thread.document import (
+    AgentStateSnapshot,
+    ConversationSnapshot,
+    Thread,
+    ThreadMetadata,
+)
+
+AXE: Final = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
+SIZES: Final = ((390, 800), (1280, 900))
+"""A phone's, which is light, and a desk's, which is dark."""
+PATIENCE_MS: Final = 60_000
+FOREIGN: Final = ", ".join(
+    f"main {one}"
+    for one in ("script", "iframe", "img", "svg", "style", "base", "object", "form[action^=http]")
+)
+MARK: Final = "document.title='taken'"
+BASES: Final = (
+    f"<script>{MARK}</script>",
+    f'<img src=x onerror="{MARK}">',
+    f"<svg onload={MARK}>",
+    f"<svg><animate onbegin={MARK} attributeName=x dur=1s>",
+    f"<details open ontoggle={MARK}>",
+    f"<input autofocus onfocus={MARK}>",
+    f"<body onload={MARK}>",
+    f'<iframe srcdoc="<script>parent.{MARK}</script>">',
+    f"<iframe src=javascript:parent.{MARK}>",
+    f"<object data=javascript:{MARK}>",
+    "<base href=http://127.0.0.1:9/>",
+    "<link rel=stylesheet href=http://127.0.0.1:9/x.css>",
+    "<meta http-equiv=refresh content=0;url=http://127.0.0.1:9/>",
+    "<style>@import url(http://127.0.0.1:9/x);body{display:none}</style>",
+    "<video src=http://127.0.0.1:9/x autoplay><audio src=http://127.0.0.1:9/y>",
+    "<form action=http://127.0.0.1:9/><button autofocus>",
+    f"[a](javascript:{MARK})",
+    f"[a](data:text/html,<script>{MARK}</script>)",
+    "![x](http://127.0.0.1:9/pixel.png)",
+    f"<a href=javascript:{MARK}>a</a>",
+    f"<math><mtext><mglyph><style><img src=x onerror={MARK}>",
+    f"<template><script>{MARK}</script></template>",
+    f"<noscript><p title='</noscript><img src=x onerror={MARK}>'>",
+    f"{{{{ constructor.constructor('{MARK}')() }}}}",
+    "{% raw %}{{ 7*7 }}{% endraw %}",
+    f"`<img src=x onerror={MARK}>`",
+    f"```html\n<script>{MARK}</script>\n```",
+    f"| a |\n|---|\n| <img src=x onerror={MARK}> |",
+    f"<!--><script>{MARK}</script>-->",
+    f"<![CDATA[<script>{MARK}</script>]]>",
+    f"<x style=animation-name:x onanimationstart={MARK}>",
+    f"<marquee onstart={MARK}>",
+    f"\u202e<script>{MARK}</script>",
+    f"<scr\0ipt>{MARK}</scr\0ipt>",
+    f"&lt;script&gt;{MARK}&lt;/script&gt;",
+    f"&#60;img src=x onerror={MARK}&#62;",
+    f"<img src=`x`onerror={MARK}>",
+    f"<a href='&#106;avascript:{MARK}'>x</a>",
+    f"[x]: javascript:{MARK}\n[x]",
+    f"<javascript:{MARK}>",
+)
+WAYS_OUT: Final = (
+    *("", '"', "'", ">", '">', "'>", "-->", "]]>", "</pre>", "</title>", "</style>", "</script>"),
+    *("</textarea>", "</bdi></details></article></main>", "\\", "\n\n", "> ", "- ", "    ", "`"),
+    *("```\n", "**", "[", "![](", "<", "&", "%3C", "\u2028", "\ud800", "</option></select>"),
+    *("*/", "//", "{{", "{%", "{#", "\x1b[31m", "\u2066", "a=b ", "/", "?x=", "#", "--", ";", ")"),
+    *("${", "\r", "\t", "<!--", "\x00", "\x7f"),
+)
+
+
+def list_payloads(count: int) -> list[str]:
+    """Every base behind every way out of a place, as many as are wanted."""
+    all_of_them = [f"{out}{base}" for out in WAYS_OUT for base in BASES]
+    assert len(all_of_them) >= 2000
+    step = max(1, len(all_of_them) // count)
+    return all_of_them[::step][:count]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    assert path, "the tests of pages need a browser: apt-get install chromium"
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Team:
+    """A server with people, and what goes wrong in the browsers that look at it."""
+
+    def __init__(self, server: Running, browser: Browser) -> None:
+        self.server, self.browser = server, browser
+        self.people: People = populate(server.database)
+        self.wrong: list[str] = []
+
+    def open(self, name: str, **options: Any) -> Page:
+        """A browser in which somebody has signed in."""
+        page = self.watch(self.browser.new_context(**options))
+        page.goto(f"{self.server.url}/sign-in?next=/team")
+        page.fill("input[name=token]", self.people.token(name))
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/team")
+        return page
+
+    def watch(self, context: BrowserContext) -> Page:
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        here = self.server.url
+        page.on("console", lambda said: self.wrong.append(said.text))
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+        page.on(
+            "request",
+            lambda asked: (
+                None if asked.url.startswith((here, "file:")) else self.wrong.append(asked.url)
+            ),
+        )
+        return page
+
+    def store(self, number: int, texts: list[str]) -> Thread:
+        """A thread that says each text in each place where one can stand."""
+        clean = [text.replace("\0", "").replace("\ud800", "") for text in texts]
+        messages: list[Message] = []
+        for index, text in enumerate(clean):
+            path = json.dumps({"path": text, "content": f"{text}\n{text}"})
+            run = ToolCall(f"r{index}", "bash", json.dumps({"command": text}))
+            write = ToolCall(f"w{index}", "write_file", path)
+            messages += [
+                Message.user(text),
+                Message.assistant(text, (run, write)),
+                Message.tool(run, text),
+                Message.tool(write, text),
+            ]
+        thread = id_of(number)
+        document = Thread(
+            *(thread, 1, at(), at(), at()),
+            ConversationSnapshot(tuple(messages)),
+            AgentStateSnapshot("ready"),
+            metadata=ThreadMetadata(clean[0]),
+            git_branch=clean[0],
+        )
+        summary = {
+            "id": thread,
+            "version": 1,
+            "created_at": at(),
+            "updated_at": at(),
+            "title": clean[0],
+            "state": clean[1 % len(clean)],
+            "message_count": 4,
+            "git_branch": clean[2 % len(clean)],
+            "git_remote_url": clean[3 % len(clean)],
+            "tags": clean[:2],
+        }
+        with self.people.database.write() as db:
+            owner = self.people["owner"]
+            plant(db, thread, owner, kind="document", version=1, summary=json.dumps(summary))
+            db.execute(
+                schema.documents.insert().values(
+                    thread_id=thread,
+                    version=1,
+                    hash="",
+                    body=msgspec.json.encode(document).decode(),
+                )
+            )
+            index_document(db, thread, document)
+        return document
+
+
+@pytest.fixture
+def team(browser: Browser, templates: Templates, tmp_path: Path) -> Iterator[Team]:
+    with Running(templates.copy("sqlite", tmp_path)) as server:
+        yield Team(server, browser)
+
+
+def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team) -> None:
+    with team.people.database.write() as db:
+        plant_records(db, team.people["owner"], PLAIN)
+    with team.people.writing() as context:
+        link = share_links.create_link(context, THREAD, NewShare(), team.server.url).url
+    state = team.open("admin").context.storage_state()
+    member = team.open("member").context.storage_state()
+    here = team.server.url
+    places = {
+        "admin": ("/admin", "/account", "/nothing"),
+        "member": ("/", "/team", "/?words=done", "/?tag=x", f"/threads/{THREAD}", "/sign-in"),
+    }
+    faults = []
+    for ground, (width, height) in zip(("light", "dark"), SIZES, strict=True):
+        for who, kept in (("admin", state), ("member", member)):
+            seen = team.browser.new_context(
+                storage_state=kept,
+                color_scheme=ground,
+                viewport={"width": width, "height": height},
+                bypass_csp=True,  # the judge is a script of its own
+            )
+            page = seen.new_page()
+            for path in (*(here + one for one in places[who]), link):
+                page.goto(path)
+                for summary in page.query_selector_all("summary"):
+                    summary.click()
+                if page.evaluate("document.documentElement.scrollWidth") > width:
+                    faults.append((ground, path, "wider than the screen"))
+                page.add_script_tag(path=str(AXE))
+                told = page.evaluate("axe.run()")
+                faults += [
+                    (ground, path, one["id"], one["nodes"][0]["html"]) for one in told["violations"]
+                ]
+            seen.close()
+    assert faults == []
+    assert team.wrong == []
+
+
+def look_at_payloads(team: Team, folder: Path, count: int) -> None:
+    payloads = list_payloads(count)
+    groups = [payloads[start : start + 40] for start in range(0, count, 40)]
+    documents = [team.store(number, group) for number, group in enumerate(groups, 1)]
+    places = ["/", "/team", "/?words=script", "/?words=img", f"/?branch={BASES[0]}"]
+    places += [f"/sign-in?next={BASES[1]}", f"/?words={BASES[0]}", f"/nothing/{BASES[0]}"]
+    for number, document in enumerate(documents):
+        places.append(f"/threads/{document.id}%40owner")
+        with team.people.writing() as context:
+            link = share_links.create_link(context, document.id, NewShare(), "").url
+        places.append(link)
+        export = folder / f"{number}.html"
+        export.write_text(render_document(tell_document(document)), encoding="utf-8")
+        places.append(export.as_uri())
+    page = team.open("member")
+    missed = []
+    for place in places:
+        page.goto(place if place.startswith("file:") else team.server.url + place)
+        found = page.evaluate(
+            "(foreign) => [document.title, document.querySelectorAll(foreign).length,"
+            "[...document.querySelectorAll('*')].filter(one => [...one.attributes].some(a =>"
+            "/^on/i.test(a.name) || /^\\s*(javascript|data):/i.test(a.value)"
+            "&& a.name !== 'value')).length]",
+            FOREIGN,
+        )
+        if found[0] == "taken" or found[1:] != [0, 0]:
+            missed.append((place, found))
+    assert missed == []
+    told = [one for one in team.wrong if not re.search(r"status of 4\d\d|\(4\d\d\)", one)]
+    assert told == []
+
+
+def test_nothing_of_what_threads_hold_runs_or_leaves(team: Team, tmp_path: Path) -> None:
+    look_at_payloads(team, tmp_path, 160)
+
+
+@pytest.mark.torture
+def test_nothing_of_two_thousand_texts_runs_or_leaves(team: Team, tmp_path: Path) -> None:
+    look_at_payloads(team, tmp_path, 2000)
