@@ -240,3 +240,24 @@ def test_an_error_of_the_command_is_one_of_ours() -> None:
 
     with pytest.raises(TreadleError):
         run_as_operator("nonsense", lambda context: None)
+
+
+def test_people_are_invited_by_links(admin: Admin, file: Path) -> None:
+    assert admin("organizations", "add", "acme").returncode == 0
+    made = admin(
+        *("invitations", "add", "--organization", "acme", "--base-url", "https://t.example/")
+    )
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("https://t.example/join/tri_")
+    assert made.stderr.startswith("invitation 1 to acme, for one person, good until ")
+    bare = admin("invitations", "add", "--organization", "acme", "--role", "organization_admin")
+    assert bare.stdout.startswith("/join/tri_")
+    assert "--base-url says it" in bare.stderr
+    assert admin("invitations", "revoke", "1").returncode == 0
+    listed = admin("invitations", "list").stdout.splitlines()
+    assert listed[0].startswith("2  acme  organization admin  open until ")
+    assert listed[1].split() == ["1", "acme", "member", "closed"]
+    assert "tri_" not in "".join(listed) + admin("invitations", "list", "--json").stdout
+    for arguments in (["revoke", "9"], ["add", "--organization", "x"]):
+        assert admin("invitations", *arguments).returncode == 2
+    assert admin("invitations", "add", "--organization", "acme", "--expires", "91d").returncode == 2

@@ -12,6 +12,7 @@ from server.people import People, at
 from server.planting import THREAD, plant_records
 from treadle.api.types import (
     AuditLine,
+    NewInvitation,
     NewOrganization,
     NewShare,
     NewToken,
@@ -19,7 +20,7 @@ from treadle.api.types import (
     OrganizationUpdate,
     UserUpdate,
 )
-from treadle.server.accounts import accounts, audit, share_links, support
+from treadle.server.accounts import accounts, audit, invitations, share_links, support
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal
@@ -52,6 +53,10 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
     ("owner", "support_granted", lambda c: support.grant_access(c, THREAD)),
     ("owner", "visibility_set", lambda c: threads.set_visibility(c, THREAD, None, "public")),
     ("owner", None, lambda c: threads.set_visibility(c, THREAD, None, "public")),
+    ("chief", "invitation_made",
+     lambda c: invitations.make_invitation(c, NewInvitation(), "https://t")),
+    ("chief", "invitation_revoked", lambda c: invitations.revoke_invitation(c, 1)),
+    ("chief", None, lambda c: invitations.revoke_invitation(c, 1)),
     ("admin", "organization_changed",
      lambda c: accounts.change_organization(c, "acme", OrganizationUpdate(threads_max=9))),
     ("admin", None,
@@ -86,13 +91,16 @@ def test_every_change_of_access_leaves_one_line(people: People) -> None:
         assert found[0].thread == (THREAD if not action.startswith(_PEOPLE) else None)
 
 
-_PEOPLE: Final = ("organization", "user", "token")
+_PEOPLE: Final = ("organization", "user", "token", "invitation")
 
 
 def test_the_actions_of_the_table_are_all_there_are() -> None:
     """But for those that stand in the tests of pushing and of pages."""
     told = {action for _, action, _ in ACTIONS if action is not None}
-    assert {*get_args(audit.Action)} - told == {"signed_in", "thread_made", "thread_rewritten"}
+    assert {*get_args(audit.Action)} - told == {
+        *("signed_in", "invitation_accepted"),
+        *("thread_made", "thread_rewritten"),
+    }
 
 
 def test_what_is_refused_leaves_no_line(people: People) -> None:
@@ -128,7 +136,7 @@ def test_no_line_holds_a_token_a_hash_or_a_title(people: People) -> None:
             made: Any = work(context)
         secrets += [made.token] if hasattr(made, "token") else []
         secrets += [made.url.rpartition("/")[2]] if hasattr(made, "url") else []
-    assert len(secrets) == 3
+    assert len(secrets) == 4
     secrets += ["canary"]
     with people.database.read() as db:
         hashes = db.execute(select(schema.tokens.c.hash)).scalars().all()

@@ -235,6 +235,44 @@ class OrganizationUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     storage_max: QuotaNumber | UnsetType | None = UNSET
 
 
+class NewInvitation(Struct, frozen=True, forbid_unknown_fields=True):
+    """An invitation to be made; by default to the caller's organization, for a week."""
+
+    organization: Name | None = None
+    role: RoleName = "member"
+    expires_at: Time | None = None
+
+
+class Invitation(Struct, frozen=True):
+    """An invitation that was made; its link is shown this once."""
+
+    id: int
+    url: str
+    organization: str
+    role: RoleName
+    created_at: str
+    expires_at: str
+
+
+class InvitationLine(Struct, frozen=True):
+    """An invitation as it is listed: it is open, until it is accepted, revoked or over."""
+
+    id: int
+    organization: str
+    role: RoleName
+    created_at: str
+    expires_at: str
+    is_open: bool
+    created_by: str | None = None
+    accepted_by: str | None = None
+
+
+class Invitations(Struct, frozen=True):
+    """Invitations, newest first."""
+
+    invitations: tuple[InvitationLine, ...]
+
+
 class StorageLine(Struct, frozen=True):
     """What a user keeps on the server, and may keep; `size` and `storage_max` are bytes."""
 

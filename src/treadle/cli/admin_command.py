@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from treadle.cli.admin_audit_command import show_audit
+from treadle.cli.admin_invitations_command import invitations
 from treadle.cli.admin_organizations_command import organizations
 from treadle.cli.admin_tokens_command import tokens
 from treadle.cli.admin_usage_command import show_usage
@@ -30,5 +31,5 @@ def command() -> None:
     require_extra("server")
 
 
-for _part in (organizations, users, tokens, show_usage, show_audit):
+for _part in (organizations, users, invitations, tokens, show_usage, show_audit):
     command.add_command(_part)

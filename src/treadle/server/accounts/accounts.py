@@ -210,7 +210,7 @@ def make_user(context: Context, new: NewUser) -> User:
     values = {
         "name": name,
         "organization_id": organization_id,
-        "role": _check_role(new.role),
+        "role": check_role(new.role),
         "is_admin": new.is_admin,
         "is_support": new.is_support,
         "created_at": context.now,
@@ -236,7 +236,7 @@ def change_user(context: Context, name: str, change: UserUpdate) -> User:
     before = _build_user(row)
     values: dict[str, Any] = {}
     if change.role is not UNSET:
-        values["role"] = _check_role(change.role)
+        values["role"] = check_role(change.role)
     if change.is_admin is not UNSET:
         values["is_admin"] = change.is_admin
     if change.is_support is not UNSET:
@@ -338,7 +338,8 @@ def _normalize_name(name: str) -> str:
     return name.lower()
 
 
-def _check_role(role: str) -> str:
+def check_role(role: str) -> str:
+    """The role, if it is one. Raises `Refusal`."""
     if role not in get_args(RoleName):
         raise Refusal(ErrorCode.BAD_REQUEST, f"a role is one of {', '.join(get_args(RoleName))}")
     return role

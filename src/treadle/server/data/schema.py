@@ -80,6 +80,22 @@ tokens: Final = Table(
     Column("made_with", Number),
 )
 
+invitations: Final = Table(
+    "invitations",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("hash", BytewiseText, nullable=False, unique=True),
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False, index=True),
+    Column("role", BytewiseText, nullable=False),
+    Column("created_by", ForeignKey("users.id")),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("expires_at", BytewiseText, nullable=False),
+    Column("revoked_at", BytewiseText),
+    # Each is for one user.
+    Column("accepted_at", BytewiseText),
+    Column("accepted_by", ForeignKey("users.id")),
+)
+
 repos: Final = Table(
     "repos",
     metadata,

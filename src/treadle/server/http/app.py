@@ -18,7 +18,7 @@ from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
-from treadle.server.http.routes import admin, current_user, health, records, shares
+from treadle.server.http.routes import admin, current_user, health, invitations, records, shares
 from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
@@ -34,6 +34,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *shares.ENDPOINTS,
     *current_user.ENDPOINTS,
     *admin.ENDPOINTS,
+    *invitations.ENDPOINTS,
 )
 """All that the server can be asked. A path that names something stands before one with a name."""
 

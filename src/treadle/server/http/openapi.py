@@ -27,6 +27,7 @@ _PATH_DESCRIPTIONS: Final = {
     "sha256": "The SHA-256 of an output, in hex.",
     "token": "What stands at the end of a link.",
     "token_id": "The number of a token.",
+    "invitation_id": "The number of an invitation.",
     "name": "The name of a user.",
 }
 _ANY_OBJECT: Final[dict[str, Any]] = {"type": "object"}

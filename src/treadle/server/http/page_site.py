@@ -25,20 +25,18 @@ from treadle.server.accounts import sessions
 from treadle.server.accounts.tokens import TokenKind, is_well_formed, revoke_token
 from treadle.server.context import ANONYMOUS, Context
 from treadle.server.http import page_forms, request_reader, responses
+from treadle.server.http.join_pages import JoinPages
 from treadle.server.http.page_threads import ServerThreads
 from treadle.server.http.request_reader import RequestHead
 from treadle.server.http.responses import Send
 from treadle.server.http.services import Services
+from treadle.server.http.session_cookies import name_session_cookie, set_session_cookie
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 from treadle.server.search import person_activity
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-COOKIE: Final = "treadle-session"
-SECURE_COOKIE: Final = "__Host-treadle-session"
-"""A browser takes this one over HTTPS only, from this host alone."""
-COOKIE_AGE_S: Final = sessions.SESSION_DAYS * 86_400
 ROUTE: Final = "pages"
 """What the log and the numbers call a request for a page."""
 
@@ -63,6 +61,7 @@ class PageSite:
             Route("/sign-out", self._sign_out, methods=["POST"]),
             Route("/team", self._show_team, methods=["GET"]),
             *more(self),
+            *JoinPages(services).list_routes(),
         ]
         router = Router(routes, redirect_slashes=False, default=_refuse_unknown_path)
         handlers: Mapping[Any, Any] = {
@@ -88,7 +87,7 @@ class PageSite:
 
     def find_secret(self, request: Request) -> str:
         """The secret of the browser's session; empty if it has none."""
-        told = request.cookies.get(_name_cookie(self.read_head(request)), "")
+        told = request.cookies.get(name_session_cookie(self.read_head(request)), "")
         return told if is_well_formed(told, TokenKind.SESSION) else ""
 
     async def find_source(self, request: Request) -> ServerThreads:
@@ -172,7 +171,7 @@ class PageSite:
 
         await self.write(request, end)
         answer = RedirectResponse("/sign-in", 303, HEADERS)
-        answer.delete_cookie(_name_cookie(self.read_head(request)), path="/")
+        answer.delete_cookie(name_session_cookie(self.read_head(request)), path="/")
         return answer
 
     async def _show_team(self, request: Request) -> Response:
@@ -201,24 +200,8 @@ class PageSite:
 def open_session(head: RequestHead, secret: str, path: str) -> Response:
     """Lead a browser on, with the cookie of its session."""
     answer = RedirectResponse(path, 303, HEADERS)
-    answer.set_cookie(
-        _name_cookie(head),
-        secret,
-        max_age=COOKIE_AGE_S,
-        path="/",
-        secure=_is_secure(head),
-        httponly=True,
-        samesite="lax",
-    )
+    set_session_cookie(head, answer, secret)
     return answer
-
-
-def _is_secure(head: RequestHead) -> bool:
-    return head.origin.startswith("https://")
-
-
-def _name_cookie(head: RequestHead) -> str:
-    return SECURE_COOKIE if _is_secure(head) else COOKIE
 
 
 async def _send_page_refusal(request: Request, refusal: Exception) -> Response:
