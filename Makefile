@@ -42,6 +42,7 @@ fmt: $(VENV)/.dev  ## format, and regenerate the generated files
 
 pictures: $(VENV)/.dev  ## take the pictures of the docs anew, from real sessions
 	$(BIN)/python tests/terminal/pictures.py
+	$(BIN)/python tests/server/page_pictures.py
 
 torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
 	$(BIN)/pytest -m torture --timeout 3600 $(T)

@@ -90,6 +90,17 @@ async def test_every_answer_forbids_what_a_page_of_foreign_text_must_not_do(
     assert not re.search(r"<script(?! src)|style=|\son\w+=|javascript:", page)
 
 
+async def test_a_page_weighs_little_but_for_what_was_said(
+    store: LocalStore, visitor: httpx2.AsyncClient
+) -> None:
+    thread = await speak(store, "mine", "x")
+    page = await visitor.get(f"/threads/{thread}")
+    files = {*re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)}
+    assert len(files) == 4
+    weights = [len((await visitor.get(path)).content) for path in files]
+    assert len(page.content) + sum(weights) <= 60_000
+
+
 async def test_threads_are_listed_and_found(store: LocalStore, visitor: httpx2.AsyncClient) -> None:
     empty = (await visitor.get("/")).text
     assert "There are no threads yet" in empty

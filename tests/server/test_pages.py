@@ -369,6 +369,24 @@ def test_people_make_tokens_for_themselves_and_end_them(site: Site) -> None:
     assert site.get("/account", cookie).status == 303, "that was this session"
 
 
+def test_a_browser_is_told_by_the_name_that_people_know(site: Site) -> None:
+    told = {
+        "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0": "Firefox on Linux",
+        "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36 Edg/140.0": ("Edge on Windows"),
+        "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Safari/604.1": (
+            "Safari on iPhone"
+        ),
+        "<b>mine</b>": "&lt;b&gt;mine&lt;/b&gt;",
+        "x" * 400: "x" * 60,
+    }
+    token = site.people.token("member")
+    for agent in told:
+        done = site.post("/sign-in", headers={"user_agent": agent}, token=token)
+        assert done.status == 303
+    page = site.get("/account", site.sign_in("member")).body.decode()
+    assert [name for name in told.values() if f"<bdi>{name}</bdi>" not in page] == []
+
+
 def test_what_is_made_in_a_session_does_not_outlive_the_token_it_began_with(site: Site) -> None:
     until = "2999-01-01T00:00:00Z"
     token = site.people.token("member", expires_at=until)

@@ -29,7 +29,12 @@ from treadle.thread.safe_text import sanitize_text
 SESSION_DAYS: Final = 30
 SESSION_COUNT_MAX: Final = 50
 """Sessions of a user that are good at a time: of more the oldest end."""
-BROWSER_LENGTH_MAX: Final = 100
+BROWSER_LENGTH_MAX: Final = 60
+
+_BROWSERS: Final = ("Firefox", "Edg", "OPR", "Chrome", "Safari")
+_SYSTEMS: Final = ("Android", "iPhone", "iPad", "Windows", "Mac OS", "Linux")
+"""What stands in how browsers call themselves; of several the first one is meant."""
+_FULL_NAMES: Final = {"Edg": "Edge", "OPR": "Opera"}
 
 
 class BrowserSession(Struct, frozen=True):
@@ -48,7 +53,7 @@ def begin_session(context: Context, browser: str) -> str:
 
     Args:
         context: whose request it is; its token, if it has one, is what the session ends with.
-        browser: how the browser calls itself.
+        browser: how the browser calls itself (`User-Agent`); any text.
 
     Raises:
         Refusal: the caller is nobody in particular.
@@ -65,7 +70,7 @@ def begin_session(context: Context, browser: str) -> str:
         insert(schema.tokens)
         .values(
             user_id=caller.user_id,
-            name=sanitize_text(" ".join(browser.split()))[:BROWSER_LENGTH_MAX],
+            name=_name_browser(browser),
             hash=hash_token(secret),
             created_at=context.now,
             expires_at=until,
@@ -109,6 +114,16 @@ def list_sessions(context: Context) -> tuple[BrowserSession, ...]:
 def make_form_key(secret: str) -> str:
     """What a form must hold that somebody sends from a page of ours: no other site can make it."""
     return hmac.new(secret.encode(), b"form", sha256).hexdigest()
+
+
+def _name_browser(text: str) -> str:
+    """How people call a browser: `Firefox on Linux`; of an unknown one how it calls itself."""
+    line = sanitize_text(" ".join(text.split()))
+    browser = next((name for name in _BROWSERS if name in line), "")
+    system = next((name for name in _SYSTEMS if name in line), "")
+    if browser and system:
+        return f"{_FULL_NAMES.get(browser, browser)} on {system}"
+    return line[:BROWSER_LENGTH_MAX]
 
 
 def _list_active_conditions(now: str) -> tuple[ColumnElement[bool], ...]:
