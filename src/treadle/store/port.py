@@ -68,8 +68,9 @@ class Store(Protocol):
     def begin(self, thread_id: str, data: bytes, key: str = "") -> HeldJournal | None:
         """A new journal with its first bytes, durable and held when this returns.
 
-        What is raised leaves none. A crash before this returns may leave a thread with a beginning
-        of the bytes, or all of them: nobody has been told of it. Only a whole one has its key.
+        A crash before this returns may leave a thread with a beginning of the bytes, or all of
+        them, which nobody has been told of; so may a sync that failed. Only a whole one has its
+        key. Whatever else is raised leaves none.
 
         Args:
             thread_id: of a thread that is not there yet; a `StoreError` if it is.

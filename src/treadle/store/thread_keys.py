@@ -68,11 +68,11 @@ class ThreadKeys:
             disk.make_folder(self._folder)
             handle = disk.create(draft)
             try:
-                disk.write(handle, thread_id.encode())
-                disk.sync(handle)
-            finally:
-                disk.close(handle)
-            try:
+                try:
+                    disk.write(handle, thread_id.encode())
+                    disk.sync(handle)
+                finally:
+                    disk.close(handle)
                 return next(
                     holder
                     for path in self._list_paths(key)

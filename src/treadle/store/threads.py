@@ -286,12 +286,23 @@ class JournalFollower:
         self._head = Head()
 
     def read_new(self) -> Iterator[Record | JournalChange]:
-        """What is new since the last time, which may be nothing; to be read to its end."""
+        """What is new since the last time, which may be nothing; to be read to its end.
+
+        Raises:
+            UnknownThreadError: there is no such thread.
+            DamagedJournalError: what stands there now cannot be an unfinished append.
+            DiskError: the store refused.
+        """
         scanner = JournalScanner(self._head)
-        for piece in self._store.read(self._thread_id, self._head.size):
-            records = scanner.feed(piece)
-            self._head = scanner.head
-            yield from records
+        with convert_os_errors("read", self._thread_id):
+            for piece in self._store.read(self._thread_id, self._head.size):
+                records = scanner.feed(piece)
+                self._head = scanner.head
+                yield from records
+        found = scanner.end()
+        if found.condition is JournalCondition.CORRUPT:
+            name = f"the journal of {self._thread_id}"
+            raise DamagedJournalError(name, found.head.size, found.reason)
 
 
 AnyThreads: TypeAlias = LocalStore | Threads
