@@ -18,10 +18,10 @@ from server.people import People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
 from server.running import Running
 from thread.journals import PLAIN
-from treadle.api.types import NewShare
+from treadle.api.types import NewInvitation, NewShare
 from treadle.core.messages import Message, ToolCall
 from treadle.pages.renderer import render_document
-from treadle.server.accounts import share_links
+from treadle.server.accounts import invitations, share_links
 from treadle.server.accounts.shared_view import tell_document
 from treadle.server.data import schema
 from treadle.server.search import index_document
@@ -202,6 +202,9 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
         plant_records(db, team.people["owner"], PLAIN)
     with team.people.writing() as context:
         link = share_links.create_link(context, THREAD, NewShare(), team.server.url).url
+    with team.people.writing("admin") as context:
+        new = NewInvitation("acme")
+        invitation = invitations.make_invitation(context, new, team.server.url).url
     state = team.open("admin").context.storage_state()
     member = team.open("member").context.storage_state()
     here = team.server.url
@@ -219,7 +222,7 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
                 bypass_csp=True,  # the judge is a script of its own
             )
             page = seen.new_page()
-            for path in (*(here + one for one in places[who]), link):
+            for path in (*(here + one for one in places[who]), link, invitation):
                 page.goto(path)
                 for summary in page.query_selector_all("summary"):
                     summary.click()
