@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from itertools import product
@@ -285,6 +286,22 @@ def test_what_is_pushed_comes_to_who_looks_within_a_second(site: Site) -> None:
         assert read_version() == first + 1
         site.push(Shared("private"))
         assert read_version() == 0, "the stream ends"
+
+
+def test_who_watches_together_has_a_thread_told_and_laid_out_once(site: Site) -> None:
+    with site.people.database.write() as db:
+        plant_records(db, site.people["owner"])
+    source = ServerThreads(site.server.app.services, site.people["member"], "secret")
+    with ThreadPoolExecutor(8) as pool:
+        shown = list(pool.map(lambda _: source.read_thread(THREAD), range(24)))
+    assert len({id(one) for one in shown}) == 1
+    site.push(Annotated("news"))
+    after = source.read_thread(THREAD)
+    assert after is not shown[0]
+    cookie = site.sign_in("member")
+    first, *others = [site.get(f"/threads/{THREAD}{page}", cookie) for page in ("", "?page=1")]
+    assert "news" in first.body.decode()
+    assert others[0].body == first.body
 
 
 def test_search_marks_what_was_found_and_the_team_is_told(site: Site) -> None:

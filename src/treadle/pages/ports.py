@@ -75,8 +75,11 @@ class FoundRow(Struct, frozen=True):
     count: int
 
 
-class ShownThread(Struct, frozen=True):
-    """A thread as it can be read, and where the whole outputs of its calls are, by their ids."""
+class ShownThread(Struct, frozen=True, eq=False, weakref=True):
+    """A thread as it can be read, and where the whole outputs of its calls are, by their ids.
+
+    It is kept as it was read, and known by itself: what is made of it is kept as long as it is.
+    """
 
     story: ReadableThread
     kept: Mapping[str, BlobRef]

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
+from weakref import WeakKeyDictionary
 
 import msgspec
 from anyio import to_thread
@@ -21,9 +22,9 @@ from starlette.routing import Route
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
 from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
-from treadle.pages.ports import LiveState, PageSource, RowFilters
+from treadle.pages.ports import LiveState, PageSource, RowFilters, ShownThread
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
-from treadle.pages.thread_page import make_thread_page
+from treadle.pages.thread_page import ThreadPageView, make_thread_page
 from treadle.thread.safe_text import sanitize_text
 
 ROW_COUNT: Final = 50
@@ -98,6 +99,7 @@ class Pages:
     ) -> None:
         self._find_source = find_source
         self._ask = ask
+        self._last_pages: WeakKeyDictionary[ShownThread, ThreadPageView] = WeakKeyDictionary()
         self._acts = None if acts is None else ActRoutes(*acts, send_page, HEADERS)
 
     def list_routes(self) -> list[Route]:
@@ -138,7 +140,7 @@ class Pages:
     async def _show_thread(self, request: Request) -> Response:
         page, name = _read_page(request), request.path_params["thread_id"]
         source = await self._find_source(request)
-        view = await self._ask(lambda: make_thread_page(source.read_thread(name), page))
+        view = await self._ask(lambda: self._make_view(source.read_thread(name), page))
         if view is None:
             raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
         # What can be done is done where the thread ends.
@@ -152,6 +154,16 @@ class Pages:
             is_live=source.is_live and is_last,
             **acts,
         )
+
+    def _make_view(self, shown: ShownThread, page: int | None) -> ThreadPageView | None:
+        """A page; the last one, which all who watch ask for at once, is laid out once for all."""
+        last = self._last_pages.get(shown)
+        if last is not None and page in (None, last.page):
+            return last
+        view = make_thread_page(shown, page)
+        if view is not None and view.page == view.page_count:
+            self._last_pages[shown] = view
+        return view
 
     async def _show_output(self, request: Request) -> Response:
         names = request.path_params

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from sqlalchemy import Connection, Row, select
@@ -42,6 +45,13 @@ class Story(Struct, frozen=True):
     keys: tuple[str, ...]
 
 
+class _Telling:
+    """Held while a story is made."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+
 class StoryCache:
     """Stories by all the marks that they were made of. Safe for threads.
 
@@ -50,6 +60,7 @@ class StoryCache:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._telling: WeakValueDictionary[str, _Telling] = WeakValueDictionary()
         self._stories: OrderedDict[tuple[Place, ...], Story] = OrderedDict()
 
     def find(self, places: tuple[Place, ...]) -> Story | None:
@@ -59,6 +70,14 @@ class StoryCache:
             if found is not None:
                 self._stories.move_to_end(places)
             return found
+
+    @contextmanager
+    def hold(self, key: str) -> Iterator[None]:
+        """Make the story of a thread alone."""
+        with self._lock:
+            telling = self._telling.setdefault(key, _Telling())
+        with telling.lock:
+            yield
 
     def put(self, places: tuple[Place, ...], story: Story) -> None:
         """Keep one in place of what is known of the thread by now."""
@@ -104,6 +123,12 @@ def read_story(context: Context, thread_id: str) -> Story:
     found = STORY_CACHE.find(places)
     if found is not None:
         return found
+    # All who watch ask at once when something has come: one tells it, the others wait for that.
+    with STORY_CACHE.hold(row.key):
+        return STORY_CACHE.find(places) or _tell(context, places)
+
+
+def _tell(context: Context, places: tuple[Place, ...]) -> Story:
     data = [
         b"".join(line + b"\n" for line in read_lines(context.db, key, 0, version))
         for key, version, _ in places
