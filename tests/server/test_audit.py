@@ -98,7 +98,7 @@ def test_the_actions_of_the_table_are_all_there_are() -> None:
     """But for those that stand in the tests of pushing and of pages."""
     told = {action for _, action, _ in ACTIONS if action is not None}
     assert {*get_args(audit.Action)} - told == {
-        *("signed_in", "invitation_accepted"),
+        *("signed_in", "feed_made", "invitation_accepted"),
         *("thread_made", "thread_rewritten"),
     }
 

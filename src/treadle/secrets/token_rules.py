@@ -366,7 +366,7 @@ RULES: Final = (
         is_right=_is_jwt,
         is_long=True,
     ),
-    _rule("treadle_token", "trd_ trs_ trw_ tri_", r"[A-Za-z0-9]{49}", is_right=_has_checksum),
+    _rule("treadle_token", "trd_ trs_ trw_ tri_ trf_", r"[A-Za-z0-9]{49}", is_right=_has_checksum),
     TokenRule(
         "url_password",
         ("://", ":\\/\\/", ":\\\\/\\\\/"),

@@ -23,6 +23,7 @@ Action: TypeAlias = Literal[
     "token_made",
     "token_revoked",
     "signed_in",
+    "feed_made",
     "thread_made",
     "visibility_set",
     "thread_deleted",

@@ -49,6 +49,8 @@ class TokenKind(Enum):
     """One thread, to read; the end of a link."""
     INVITATION = "tri_"
     """One new user, of one organization; the end of a link."""
+    FEED = "trf_"
+    """What waits for its user, to read; in the address of a feed."""
     SESSION = "trw_"
     """All that its user may do, on the pages; a cookie of a browser."""
 
@@ -61,7 +63,7 @@ def generate_token(kind: TokenKind) -> str:
 
 def is_well_formed(text: str, kind: TokenKind) -> bool:
     """Whether a text can be a token of this kind; what was mistyped or cut off is not."""
-    found = re.fullmatch(r"(tr[disw]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
+    found = re.fullmatch(r"(tr[dfisw]_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})", text)
     return found is not None and found[1] == kind.value and found[3] == _compute_checksum(found[2])
 
 

@@ -15,6 +15,7 @@ from treadle.server.http import openapi
 from treadle.server.http.account_pages import AccountPages
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
+from treadle.server.http.feed_pages import FeedPages
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
@@ -56,7 +57,11 @@ class Application:
         )
         self._starlette.router.redirect_slashes = False
         self._starlette.router.default = PageSite(
-            services, lambda site: AccountPages(site).list_routes()
+            services,
+            lambda site: [
+                *AccountPages(site).list_routes(),
+                *FeedPages(services, site).list_routes(),
+            ],
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
