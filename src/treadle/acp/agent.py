@@ -254,6 +254,7 @@ class TreadleAgent:
             shows_terminals=bool((offered.field_meta or {}).get("terminal_output")),
             reads_files=files is not None and bool(files.read_text_file),
             writes_files=files is not None and bool(files.write_text_file),
+            forms=offered.elicitation,
         )
         client.folder = folder
         client.session = EditorSession(self._store, folder, client, self._choice)

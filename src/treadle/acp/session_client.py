@@ -12,6 +12,7 @@ from acp.schema import (
     AllowedOutcome,
     ConfigOptionUpdate,
     CurrentModeUpdate,
+    ElicitationCapabilities,
     PermissionOption,
     ReadTextFileResponse,
     RequestPermissionResponse,
@@ -20,6 +21,7 @@ from acp.schema import (
 from pydantic import ValidationError
 
 from treadle.acp import protocol_updates
+from treadle.acp.server_forms import can_show, make_mode, read_answer
 from treadle.acp.session_options import list_options
 from treadle.app.editors.editor_session import EditorSession
 from treadle.app.editors.live_updates import make_remark
@@ -38,6 +40,7 @@ from treadle.app.editors.session_updates import (
     TitleChosen,
 )
 from treadle.app.editors.unsaved_files import EditorFiles
+from treadle.server_questions import ServerAnswer, ServerQuestion
 
 FILE_S_MAX: Final = 10.0
 """An editor that says nothing of a file for so long has nothing to say of it."""
@@ -69,6 +72,10 @@ class Connection(Protocol):
         """Have the editor put this into a file. Raises likewise."""
         ...
 
+    async def create_elicitation(self, message: str, mode: Any) -> Any:
+        """Ask for a form, or for a visit. Raises as `request_permission`."""
+        ...
+
 
 class SessionClient:
     """Sends what a session shows, one update after the other.
@@ -78,6 +85,7 @@ class SessionClient:
         shows_terminals: whether the editor shows the output of commands in terminals.
         reads_files: whether it says what it has of a file.
         writes_files: whether it takes what is in a file.
+        forms: which questions of servers it shows; `None` if none.
     """
 
     def __init__(
@@ -87,10 +95,12 @@ class SessionClient:
         shows_terminals: bool = False,
         reads_files: bool = False,
         writes_files: bool = False,
+        forms: ElicitationCapabilities | None = None,
     ) -> None:
         self._connection = connection
         self._shows_terminals = shows_terminals
         self._reads_files, self._writes_files = reads_files, writes_files
+        self._forms, self._form_count = forms, 0
         self._queue: deque[Queued] = deque()
         self._sending: asyncio.Task[None] | None = None
         self._is_held = True
@@ -150,6 +160,28 @@ class SessionClient:
             return None
         outcome = answer.outcome
         return outcome.option_id if isinstance(outcome, AllowedOutcome) else None
+
+    @property
+    def shows_forms(self) -> bool:
+        """See `EditorClient`."""
+        return self._forms is not None
+
+    async def answer_server(self, question: ServerQuestion) -> ServerAnswer | None:
+        """See `EditorClient`."""
+        if not can_show(question, self._forms):
+            return None
+        await self.flush()
+        assert self.session is not None
+        self._form_count += 1
+        words = f"{question.server}: {question.text}"
+        try:
+            mode = make_mode(question, self.session.thread_id, self._form_count)
+            return read_answer(await self._connection.create_elicitation(words, mode))
+        except ConnectionError:
+            return None
+        except (RequestError, ValueError) as error:
+            self.show(make_remark(f"the editor gave no answer that can be understood: {error}"))
+            return None
 
     def _start_sending(self) -> None:
         if self._queue and self._sending is None and not self._is_held:

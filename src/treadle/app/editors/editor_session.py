@@ -77,7 +77,12 @@ class EditorSession:
         self._client = client
         self._updates = LiveUpdates(folder, make_file_reader(Path(folder)), client.show)
         self._dialogs = PersonDialogs(client, self._updates, self.cancel, self._is_own)
-        people = PersonCallbacks(self._dialogs.ask_about_uncertain_call, self._dialogs.approve)
+        asked = self._dialogs
+        people = PersonCallbacks(
+            asked.ask_about_uncertain_call,
+            asked.approve,
+            asked.answer_server if client.shows_forms else None,
+        )
         host = _make_host(Host(people, self._tell), folder, client, self._may_write)
         self._held = HeldThread(store, folder, choice, host, self._updates.show_output)
         self._going_on: asyncio.Task[None] | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +12,8 @@ from treadle.answers import Answer, Verdict
 from treadle.app.editors.live_updates import LiveUpdates
 from treadle.app.editors.person_questions import (
     FAILED,
+    NO,
+    ONCE,
     PLAN_OPTIONS,
     RUN_AGAIN,
     AnswerOption,
@@ -26,6 +28,9 @@ from treadle.app.editors.session_updates import CallBegun, CallChanged, SessionU
 from treadle.app.editors.unsaved_files import EditorFiles
 from treadle.config.settings import ApprovalMode
 from treadle.core.approval import Approved, Question
+from treadle.server_questions import ServerAnswer, ServerQuestion
+
+T = TypeVar("T")
 
 
 class EditorClient(Protocol):
@@ -42,6 +47,15 @@ class EditorClient(Protocol):
 
     async def ask(self, question: PersonQuestion) -> str | None:
         """The id of the answer that the person chose; `None` if they cancel the turn instead."""
+        ...
+
+    @property
+    def shows_forms(self) -> bool:
+        """Whether it shows what servers of tools ask back."""
+        ...
+
+    async def answer_server(self, question: ServerQuestion) -> ServerAnswer | None:
+        """What the person says to a form, or a visit; `None` if it cannot be shown."""
         ...
 
 
@@ -66,7 +80,7 @@ class PersonDialogs:
         self._updates = updates
         self._cancel = cancel
         self._is_own = is_own
-        self._asking: asyncio.Future[str | None] | None = None
+        self._asking: asyncio.Future[Any] | None = None
 
     def stop(self) -> None:
         """Whoever is asked is asked no more."""
@@ -97,6 +111,21 @@ class PersonDialogs:
         self._client.show(CallChanged(name, "failed" if mode is None else "completed"))
         return mode
 
+    async def answer_server(self, question: ServerQuestion) -> ServerAnswer:
+        """What a person says to what a server of tools asks back in a call."""
+        if question.wants != "answer":
+            answer = await self._wait(self._client.answer_server(question))
+            return ServerAnswer("cancel") if answer is None else answer
+        name = self._updates.count_call("server")
+        title = f"Let the model answer {question.server}?"
+        call = CallBegun(name, title, "other", "pending", text=_explain_wish(question))
+        self._client.show(call)
+        chosen = await self._ask(PersonQuestion(call, (ONCE, NO)))
+        self._client.show(CallChanged(name, "completed" if chosen == ONCE.id else "failed"))
+        if chosen is None:
+            return ServerAnswer("cancel")
+        return ServerAnswer("accept" if chosen == ONCE.id else "decline")
+
     async def _ask_about(self, question: Question, options: tuple[AnswerOption, ...]) -> str:
         """The answer; where the turn is cancelled instead, this waits until that ends it."""
         begun = self._updates.show_question(question.call)
@@ -110,10 +139,21 @@ class PersonDialogs:
 
     async def _ask(self, question: PersonQuestion) -> str | None:
         """What a person says; `None` if they say nothing any more."""
-        asking = self._asking = asyncio.ensure_future(self._client.ask(question))
+        return await self._wait(self._client.ask(question))
+
+    async def _wait(self, answer: Coroutine[Any, Any, T | None]) -> T | None:
+        asking = self._asking = asyncio.ensure_future(answer)
         try:
             await asyncio.wait({asking})
             return None if asking.cancelled() else asking.result()
         finally:
             asking.cancel()
             self._asking = None
+
+
+def _explain_wish(question: ServerQuestion) -> str:
+    """All that the model would be asked."""
+    wish = question.wish
+    assert wish is not None  # of a question that wants an answer
+    asked = (("system", wish.system), *wish.messages)
+    return "\n\n".join([question.text, *(f"{who}: {text}" for who, text in asked if text)])
