@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import multiprocessing
 from collections.abc import AsyncGenerator, Callable
 from itertools import count
@@ -372,9 +373,21 @@ async def test_a_closed_thread_takes_nothing_that_nobody_frees(store: AnyThreads
     agent = make_agent(store)
     async with agent.thread("one") as thread:
         await thread.send("first")
-    for work in (lambda: thread.rewind(0), thread.fork):
+
+    async def begin(work: Callable[[], Any]) -> None:
+        found = work()
+        if inspect.isawaitable(found):
+            await found
+
+    for work in (
+        *(lambda: thread.rewind(0), thread.fork, thread.resume),
+        *(lambda: thread.send("more"), lambda: thread.stream("more")),
+        *(lambda: thread.steer("x"), lambda: thread.queue("x")),
+        *(lambda: thread.rename("x"), lambda: thread.tag("x"), lambda: thread.set_extra(x=1)),
+    ):
         with pytest.raises(UsageError, match="this thread is closed"):
-            await work()
+            await begin(work)
+    thread.cancel()
     async with agent.thread("one") as again:
         assert len(again.messages) == 2
 

@@ -123,12 +123,12 @@ class AgentThread(Generic[OutputT]):
             AgentError: the turn was stopped.
             StoreError: the disk refused; what was acknowledged is safe.
         """
-        await self._work(lambda: self._session.turn(prompt))
+        await self._work(lambda: self._open_session().turn(prompt))
         return self.result
 
     async def resume(self) -> Result[OutputT]:
         """Finish what was left unfinished, and give the answer. Raises as `send`, or if none is."""
-        await self._work(self._session.resume)
+        await self._work(lambda: self._open_session().resume())
         return self.result
 
     def stream(self, prompt: str | None = None) -> AsyncGenerator[Output, None]:
@@ -138,7 +138,7 @@ class AgentThread(Generic[OutputT]):
         the turn where it is; `resume` goes on with it.
         """
         turn = self._session.resume if prompt is None else lambda: self._session.turn(prompt)
-        return self._session.driver.stream(lambda: self._work(turn))
+        return self._open_session().driver.stream(lambda: self._work(turn))
 
     def stream_output(self, prompt: str | None = None) -> AsyncGenerator[Any, None]:
         """`stream` as what is there of the answer while it arrives: plain data, the whole last.
@@ -169,7 +169,7 @@ class AgentThread(Generic[OutputT]):
         return await self._decide(make_rejections(questions or self.questions, reason))
 
     async def _decide(self, decisions: Mapping[str, Decision]) -> Result[OutputT]:
-        await self._work(lambda: self._session.decide(decisions))
+        await self._work(lambda: self._open_session().decide(decisions))
         return self.result
 
     async def _work(self, turn: Callable[[], Any]) -> TurnFinished:
@@ -194,11 +194,11 @@ class AgentThread(Generic[OutputT]):
 
     def steer(self, text: str) -> None:
         """Have the turn that runs hear something before its next request; durable at once."""
-        self._session.queue(text, steers=True)
+        self._open_session().queue(text, steers=True)
 
     def queue(self, text: str) -> None:
         """Have something heard in a turn of its own behind what runs; durable at once."""
-        self._session.queue(text)
+        self._open_session().queue(text)
 
     def cancel(self, reason: str = "cancelled by the program") -> None:
         """End the turn that runs; what is known is kept."""
@@ -219,15 +219,15 @@ class AgentThread(Generic[OutputT]):
 
     def rename(self, title: str) -> None:
         """Call it this; durable when this returns."""
-        self._session.driver.record(Renamed(title))
+        self._open_session().driver.record(Renamed(title))
 
     def tag(self, *added: str, remove: Sequence[str] = ()) -> None:
         """Add and remove tags; durable when this returns."""
-        self._session.driver.record(Tagged(added, tuple(remove)))
+        self._open_session().driver.record(Tagged(added, tuple(remove)))
 
     def set_extra(self, **values: Any) -> None:
         """Keep values with it, which JSON can say, but for `agent`; `None` removes one."""
-        self._session.driver.record(check_extra(values))
+        self._open_session().driver.record(check_extra(values))
 
     async def fork(self) -> AgentThread[OutputT]:
         """A thread of its own that goes on from here; both go their own ways then.
@@ -238,7 +238,7 @@ class AgentThread(Generic[OutputT]):
             UsageError: this one is closed.
             StoreError: it is damaged, or the disk refused.
         """
-        self._check_open()
+        self._open_session()
         thread_id = fork_at_rest(self._store, self.id)
         session, family = self._opener.open(thread_id), self._opener.family
         if family.get_present(thread_id) != self.agent:  # a fork has none of a thread's values
@@ -252,7 +252,7 @@ class AgentThread(Generic[OutputT]):
             UsageError: there is no such turn, it stands there already, or it is closed.
             StoreError: another process has taken the thread meanwhile, or the disk refused.
         """
-        self._check_open()
+        self._open_session()
         thread_id = self.id
         try:  # whoever is cancelled in the middle has a thread that works all the same
             await self._session.close()
@@ -261,10 +261,11 @@ class AgentThread(Generic[OutputT]):
             self._session = self._opener.open(thread_id)
             self._last = None
 
-    def _check_open(self) -> None:
-        """Raise if nobody would free the thread again that this takes."""
+    def _open_session(self) -> Session:
+        """The session; raises if nobody would free the thread again that is taken here."""
         if self._is_closed:
             raise UsageError("this thread is closed", hint="Agent.thread(KEY) opens it again")
+        return self._session
 
     async def close(self) -> None:
         """Stop work, record what is known, free the thread. What was running stays unfinished."""
