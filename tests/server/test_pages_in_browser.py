@@ -124,7 +124,7 @@ class Team:
         page.goto(f"{self.server.url}/sign-in?next=/team")
         page.fill("input[name=token]", self.people.token(name))
         page.keyboard.press("Enter")
-        page.wait_for_url("**/team")
+        page.wait_for_url(f"{self.server.url}/team")  # the page before it ends so too
         return page
 
     def watch(self, context: BrowserContext) -> Page:
