@@ -29,6 +29,11 @@ def explain_refusal(error: RemoteRefusedError, base: str) -> str:
             f"{error.message}; it goes on from a branch of {base} which was merged and that only "
             "this machine keeps: it stays here, whole, and `treadle export` gives it to others"
         )
+    if error.code == ErrorCode.QUOTA_EXCEEDED.value:
+        return (
+            f"{error.message}; it waits here: ask whoever runs the server for more room, or take "
+            "threads off it (docs/server.md, Deleting)"
+        )
     return error.message
 
 
