@@ -100,6 +100,7 @@ def test_what_a_quota_refuses_waits_here_and_goes_when_there_is_room(pair: Pair)
     second = ada.say("second")
     refused = ada("sync")
     assert f"{pair.name} has as many threads here as may be: 1" in refused.stdout + refused.stderr
+    assert "ask whoever runs the server for more room" in refused.stdout + refused.stderr
     assert [one["id"] for one in pair.listed()] != [second]
     assert json.loads(ada.ok("show", second, "--json"))["id"] == second
     team.ask("PATCH", user, body={"threads_max": None})
