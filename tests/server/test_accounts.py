@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
@@ -100,8 +100,8 @@ def test_names_differ_in_more_than_the_size_of_letters(people: People) -> None:
         work = lambda c, name=taken: accounts.make_organization(c, NewOrganization(name))  # noqa: E731
         assert "taken" in _refused(people, "admin", work).problem.message
     with people.writing("admin") as context:
-        assert accounts.make_user(context, NewUser("Ada.L@x-1", "ACME")).name == "ada.l@x-1"
-        assert accounts.get_user(context, "ADA.L@X-1").organization == "acme"
+        assert accounts.make_user(context, NewUser("Ada.L_x-1", "ACME")).name == "ada.l_x-1"
+        assert accounts.get_user(context, "ADA.L_X-1").organization == "acme"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +125,22 @@ def test_what_is_no_name_names_nothing(people: People, name: str) -> None:
     ]
     for work in old:
         assert _refused(people, "admin", work).code is ErrorCode.NOT_FOUND
+
+
+def test_a_new_user_is_called_so_that_a_sentence_and_an_address_can_end_with_it(
+    people: People,
+) -> None:
+    for name in ("ada.", "ada-", "a@b", "ada@acme.example", "a.-"):
+        work = lambda c, name=name: accounts.make_user(c, NewUser(name, "acme"))  # noqa: E731
+        told = _refused(people, "admin", work).problem
+        assert (told.error, "holds no @" in told.message) == ("bad_request", True), name
+    with people.writing("admin") as context:
+        accounts.make_organization(context, NewOrganization("acme.example."))
+        accounts.make_own_token(context, NewToken("ada@laptop."))
+        owner = schema.users.c.name == "owner"
+        context.db.execute(update(schema.users).where(owner).values(name="ada@acme."))
+        accounts.change_user(context, "ada@acme.", UserUpdate(is_support=True))
+        accounts.make_user_token(context, "Ada@acme.", NewToken("t"))
 
 
 def test_a_user_belongs_to_an_organization_that_is_there(people: People) -> None:

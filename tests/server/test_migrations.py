@@ -149,6 +149,7 @@ ADDED: Final[dict[str, Any]] = {
     "users.storage_max": None,
     "threads.size": 3,
     "invitations": 0,
+    "settings": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

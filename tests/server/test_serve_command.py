@@ -62,8 +62,13 @@ def url(templates: Templates, fast_place: Path) -> str:
 
 def serve(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """A server that is not to start."""
+    return run(home, "serve", *options)
+
+
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command, to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "treadle", "serve", *options],
+        [sys.executable, "-m", "treadle", *arguments],
         env={**os.environ, "TREADLE_HOME": str(home)},
         capture_output=True,
         text=True,
@@ -81,6 +86,26 @@ def test_the_first_start_tells_a_token_and_the_second_does_not(tmp_path: Path) -
     with Process(tmp_path) as server:
         assert server.ask("GET", "/api/me", token).json["is_admin"] is True
         assert server.end(signal.SIGINT)[:2] == (0, "")
+
+
+def test_who_works_on_the_database_knows_where_people_reach_the_server(
+    tmp_path: Path, url: str
+) -> None:
+    def invite() -> str:
+        arguments = ("admin", "invitations", "add", "--organization", "acme", "--database", url)
+        return run(tmp_path, *arguments).stdout.partition("/join/")[0]
+
+    run(tmp_path, "admin", "organizations", "add", "acme", "--database", url)
+    assert invite() == ""
+    with Process(tmp_path, "--database", url) as server:
+        assert invite() == f"http://127.0.0.1:{server.port}"
+        server.end()
+    with Process(tmp_path, "--database", url, "--base-url", "https://t.example/") as server:
+        assert invite() == "https://t.example"
+        server.end()
+    with Process(tmp_path, "--database", url, "--behind-proxy") as server:
+        assert invite() == ""
+        server.end()
 
 
 def test_workers_answer_together_and_one_that_dies_is_replaced(tmp_path: Path) -> None:

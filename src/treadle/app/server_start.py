@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
 from msgspec import Struct
@@ -82,14 +82,21 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
         if options.workers > 1:
             # Processes keep what they count there; set before the library that looks is loaded.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(scratch_folder())
+        from treadle.server.data.kept_settings import BASE_URL
         from treadle.server.http.process import ServerProcessOptions, open_listening_socket, serve
         from treadle.server.http.settings import ServerConfig
 
         listening = stack.enter_context(open_listening_socket(options.host, options.port))
         url = options.database or _make_default_database_url()
-        _prepare_database(url, show_token, is_migrating=options.migrate)
+        scheme = "https" if options.certificate else "http"
+        where = f"{scheme}://{_format_host(options.host)}:{listening.getsockname()[1]}"
+        base_url = options.base_url.rstrip("/")
+        # Behind a proxy, and on all addresses, it is not known how people reach it.
+        is_direct = is_loopback_host(options.host) and not options.behind_proxy
+        kept = {BASE_URL: base_url or (where if is_direct else "")}
+        _prepare_database(url, kept, show_token, is_migrating=options.migrate)
         config = ServerConfig(
-            base_url=options.base_url,
+            base_url=base_url,
             has_public_metrics=options.public_metrics,
             is_behind_proxy=options.behind_proxy,
             body_size_max=options.body_max,
@@ -103,19 +110,21 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
             certificate=options.certificate or "",
             key=options.key or "",
         )
-        scheme = "https" if options.certificate else "http"
-        where = f"{scheme}://{_format_host(options.host)}:{listening.getsockname()[1]}"
         return serve(start, listening, lambda: notify(f"listening on {where}"))
 
 
-def _prepare_database(url: str, show_token: ShowToken, *, is_migrating: bool) -> None:
+def _prepare_database(
+    url: str, kept: Mapping[str, str], show_token: ShowToken, *, is_migrating: bool
+) -> None:
     from treadle.server.accounts import accounts
     from treadle.server.data.database import Database
+    from treadle.server.data.kept_settings import keep_settings
 
     database = Database(url)
     try:
         database.prepare(is_migrating=is_migrating)
         token = database.run(lambda db: accounts.make_first_user(db, utc_now()), is_write=True)
+        database.run(lambda db: keep_settings(db, kept), is_write=True)
     finally:
         database.dispose()
     if token is not None:

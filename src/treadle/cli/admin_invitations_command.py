@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +14,10 @@ from treadle.cli.admin_output import (
     run_as_operator,
 )
 from treadle.cli.admin_tokens_command import parse_expiry
+
+if TYPE_CHECKING:
+    from treadle.api.types import Invitation
+    from treadle.server.context import Context
 
 _ROLES: Final = ("member", "organization_admin")
 
@@ -48,22 +52,31 @@ def list_invitations(database: str | None, as_json: bool) -> None:
 @click.option("--organization", required=True, metavar="NAME", help="To which one is invited.")
 @click.option("--role", type=click.Choice(_ROLES), default=_ROLES[0], show_default=True)
 @click.option("--expires", metavar="TIME", help="A date, a time, or 7d from now.  [default: 7d]")
-@click.option("--base-url", metavar="URL", default="", help="Where people reach the server.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    default="",
+    help="Where people reach the server; by default as its last start has it.",
+)
 @database_option
 def add_invitation(expires: str | None, base_url: str, database: str | None, **given: Any) -> None:
     """Make a link by which one person becomes a user, and print it. It is shown this once."""
     from treadle.api.types import NewInvitation
     from treadle.server.accounts import invitations as work
+    from treadle.server.data.kept_settings import BASE_URL, read_setting
 
     until = None if expires is None else parse_expiry(expires)
     new = NewInvitation(**given, expires_at=until)
-    made = run_as_operator(
-        database, lambda context: work.make_invitation(context, new, base_url.rstrip("/"))
-    )
+
+    def make(context: Context) -> Invitation:
+        where = base_url.rstrip("/") or read_setting(context.db, BASE_URL)
+        return work.make_invitation(context, new, where)
+
+    made = run_as_operator(database, make)
     click.echo(made.url)
     told = f"invitation {made.id} to {made.organization}, for one person, good until "
     click.echo(f"{told}{format_day(made.expires_at, '')}", err=True)
-    if not base_url:
+    if made.url.startswith("/"):
         click.echo("the address of the server goes before it; --base-url says it", err=True)
 
 

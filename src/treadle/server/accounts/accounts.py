@@ -196,7 +196,7 @@ def make_user(context: Context, new: NewUser) -> User:
         Refusal: the caller is no admin; the name is none, or taken; there is no such organization.
     """
     check_admin(context)
-    name, organization = _normalize_name(new.name), _normalize_name(new.organization)
+    name, organization = _check_user_name(new.name), _normalize_name(new.organization)
     if name == audit.OPERATOR:
         raise Refusal(ErrorCode.BAD_REQUEST, "that name stands for who runs the server")
     query = select(schema.organizations.c.id).where(schema.organizations.c.name == organization)
@@ -336,6 +336,21 @@ def _normalize_name(name: str) -> str:
             hint="a name is 1 to 100 letters, digits and . _ @ -; a letter or a digit is first",
         )
     return name.lower()
+
+
+def _check_user_name(name: str) -> str:
+    """The name of a new user as it is kept: one that can stand in a sentence, and in `ID@NAME`.
+
+    Users of before may be called otherwise, and go on.
+    """
+    kept = _normalize_name(name)
+    if "@" in kept or kept.endswith((".", "-")):
+        raise Refusal(
+            ErrorCode.BAD_REQUEST,
+            "a user's name holds no @, and ends in no . or -",
+            hint="threads are called ID@NAME, also where a sentence ends with that",
+        )
+    return kept
 
 
 def check_role(role: str) -> str:

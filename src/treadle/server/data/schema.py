@@ -96,6 +96,14 @@ invitations: Final = Table(
     Column("accepted_by", ForeignKey("users.id")),
 )
 
+settings: Final = Table(
+    "settings",
+    metadata,
+    # What the server was started with that who works on the database wants to know.
+    Column("name", BytewiseText, primary_key=True),
+    Column("value", BytewiseText, nullable=False),
+)
+
 repos: Final = Table(
     "repos",
     metadata,
