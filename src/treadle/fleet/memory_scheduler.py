@@ -1,0 +1,154 @@
+"""A queue in the memory of one process: for tests, and for programs that need one machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
+
+_POLL_S = 0.02
+
+
+class _Row:
+    """A job, and where it stands."""
+
+    def __init__(self, job: Job, rank: int, number: int) -> None:
+        self.job, self.rank, self.number = job, rank, number
+        self.status = JobStatus.QUEUED
+        self.start_at = job.start_at
+        self.attempts = 0
+        self.worker = 0
+        self.cancelled = asyncio.Event()
+
+
+class MemoryScheduler:
+    """Jobs that end with the process; the threads they were for do not.
+
+    It may be used by one event loop after another. A worker is stalled when its `run` was
+    cancelled.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[_Row] = []
+        self._workers: set[int] = set()
+        self._numbers = count(1)
+
+    async def submit(self, jobs: Sequence[Job]) -> None:
+        """See `Scheduler.submit`."""
+        waiting = Counter(one.job.user for one in self._rows if one.status is JobStatus.QUEUED)
+        for job in jobs:
+            found = self._find(job.thread, JobStatus.QUEUED, JobStatus.WAITING)
+            if found is not None and found.status is JobStatus.QUEUED:
+                continue
+            if found is not None:
+                self._rows.remove(found)
+            self._rows.append(_Row(job, waiting[job.user], next(self._numbers)))
+            waiting[job.user] += bool(job.user)
+
+    async def run(
+        self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event
+    ) -> None:
+        """See `Scheduler.run`."""
+        worker = next(self._numbers)
+        self._workers.add(worker)
+        running: set[asyncio.Task[None]] = set()
+        try:
+            while not stop.is_set():
+                if len(running) < concurrency and (row := self._take(queues, worker)) is not None:
+                    task = asyncio.create_task(self._work(perform, row, worker))
+                    running.add(task)
+                    task.add_done_callback(running.discard)
+                else:
+                    await asyncio.sleep(_POLL_S)
+            if running:
+                await asyncio.wait(running)
+        finally:
+            self._workers.discard(worker)
+            for task in running:
+                task.cancel()
+
+    def _take(self, queues: Sequence[str], worker: int) -> _Row | None:
+        now = datetime.now(UTC)
+        at_work = {one.job.thread for one in self._rows if one.status is JobStatus.RUNNING}
+        due = [
+            one
+            for one in self._rows
+            if one.status is JobStatus.QUEUED
+            and one.job.queue in queues
+            and one.job.thread not in at_work
+            and (one.start_at is None or one.start_at <= now)
+        ]
+        if not due:
+            return None
+        row = min(due, key=lambda one: (-one.job.priority, one.rank, one.number))
+        row.status, row.worker = JobStatus.RUNNING, worker
+        return row
+
+    async def _work(self, perform: Perform, row: _Row, worker: int) -> None:
+        attempt = row.attempts
+        end = await perform(row.job, row.cancelled)
+        if (row.status, row.worker, row.attempts) == (JobStatus.RUNNING, worker, attempt):
+            self._leave(row, end)
+
+    def _leave(self, row: _Row, end: JobEnd) -> None:
+        is_again = end.status in (JobStatus.QUEUED, JobStatus.WAITING)
+        if is_again and self._find(row.job.thread, JobStatus.QUEUED) is not None:
+            row.status = JobStatus.DONE  # the other one goes on with it
+            return
+        row.status = end.status
+        row.worker = 0
+        row.attempts += 1
+        row.start_at = datetime.now(UTC) + timedelta(seconds=end.delay_s)
+
+    async def retry_stalled(self) -> list[str]:
+        """See `Scheduler.retry_stalled`."""
+        stalled = [
+            one
+            for one in self._rows
+            if one.status is JobStatus.RUNNING and one.worker not in self._workers
+        ]
+        for row in stalled:
+            self._leave(row, JobEnd(JobStatus.QUEUED))
+        return [row.job.thread for row in stalled]
+
+    async def cancel(self, thread_id: str) -> bool:
+        """See `Scheduler.cancel`."""
+        open_states = (JobStatus.QUEUED, JobStatus.WAITING, JobStatus.RUNNING)
+        found = [
+            one for one in self._rows if one.job.thread == thread_id and one.status in open_states
+        ]
+        for row in found:
+            if row.status is JobStatus.RUNNING:
+                row.cancelled.set()
+            else:
+                row.status = JobStatus.CANCELLED
+        return bool(found)
+
+    async def list(self) -> list[JobState]:
+        """See `Scheduler.list`."""
+        newest: dict[str, _Row] = {}
+        for row in self._rows:
+            before = newest.get(row.job.thread)
+            if before is None or before.status is not JobStatus.RUNNING:
+                newest[row.job.thread] = row
+        return [
+            JobState(one.job, one.status, one.attempts, str(one.worker or ""))
+            for one in newest.values()
+        ]
+
+    async def count_workers(self) -> int:
+        """See `Scheduler.count_workers`."""
+        return len(self._workers)
+
+    async def close(self) -> None:
+        """Nothing is to be ended."""
+
+    def _find(self, thread_id: str, *states: JobStatus) -> _Row | None:
+        for row in self._rows:
+            if row.job.thread == thread_id and row.status in states:
+                return row
+        return None

@@ -1,0 +1,130 @@
+"""What a queue has to do so that a fleet can work from it: `Scheduler`.
+
+A job says that a thread is to be worked on, and nothing else: what is to be done stands in the
+thread's journal, which is the truth. A queue may therefore forget, repeat and be late. Of two
+workers with one job, one finds that the other holds the thread; a job that was lost is made again
+by whoever compares journals with the queue (`worker.py`); one whose thread is done is done at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+DEFAULT_QUEUE = "default"
+
+
+class Job(Struct, frozen=True):
+    """That a thread is to be worked on.
+
+    Args:
+        thread: its id.
+        agent: the name of who works on it.
+        queue: workers take jobs of the queues that they are given.
+        priority: higher ones are taken first, -1,000 to 1,000.
+        user: for whom it is. Of jobs of one priority, those of a user who has fewer waiting are
+            taken first.
+        start_at: not before this moment, which has a time zone.
+    """
+
+    thread: str
+    agent: str
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    user: str = ""
+    start_at: datetime | None = None
+
+
+class JobStatus(Enum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"
+    """For a person: it occupies nobody, until it is submitted again."""
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class JobEnd(Struct, frozen=True):
+    """How a worker leaves a job: as `status`. `QUEUED` is once more, after `delay_s` seconds."""
+
+    status: JobStatus
+    delay_s: float = 0.0
+
+
+class JobState(Struct, frozen=True):
+    """A job as the queue has it.
+
+    `attempts` is how often it was begun before; `worker` is who works on it, as the queue calls
+    them, and empty if nobody does.
+    """
+
+    job: Job
+    status: JobStatus
+    attempts: int = 0
+    worker: str = ""
+
+
+Perform: TypeAlias = Callable[[Job, asyncio.Event], Awaitable[JobEnd]]
+"""Works on a job. The event is set when somebody has cancelled it."""
+
+
+class Scheduler(Protocol):
+    """A queue of jobs. All methods raise `StoreError` where it cannot be reached."""
+
+    async def submit(self, jobs: Sequence[Job]) -> None:
+        """Put jobs into the queue, durably when this returns.
+
+        A thread has one job at most that nobody works on: one that is queued stays as it is, one
+        that waits for a person is queued. Beside one at work another is queued, and taken when that
+        has ended: what it is to see may have come too late for it.
+        """
+        ...
+
+    async def run(
+        self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event
+    ) -> None:
+        """Take jobs and work on them, until `stop` is set and what was taken is left.
+
+        No two jobs of a thread are at work at a time, in no process that this one hears of. An
+        interruption of the queue is sat out. Being cancelled is dying: what was taken is left as it
+        is, and is stalled.
+
+        Args:
+            perform: works on a job.
+            queues: of which jobs are taken.
+            concurrency: how many jobs at a time.
+            stop: no more is taken when it is set.
+        """
+        ...
+
+    async def retry_stalled(self) -> list[str]:
+        """Queue the jobs whose worker has not been heard of for too long; gives their threads."""
+        ...
+
+    async def cancel(self, thread_id: str) -> bool:
+        """Take a thread's jobs out of the queue; whoever works on one is told.
+
+        Returns:
+            Whether there was one.
+        """
+        ...
+
+    async def list(self) -> list[JobState]:
+        """The newest job of each thread, in the order of submission; one at work before others."""
+        ...
+
+    async def count_workers(self) -> int:
+        """How many workers have been heard of lately."""
+        ...
+
+    async def close(self) -> None:
+        """End connections. Once more does nothing."""
+        ...

@@ -1,0 +1,189 @@
+"""The queue of a fleet on PostgreSQL, with Procrastinate.
+
+Its tables, functions and notifications are used as they are: priorities, starts at a time, a lock
+per thread, heartbeats. Not its worker: that acknowledges a job by its number alone, so one that has
+slept through its heartbeat would end what another one is at work on (`queue_worker.py`).
+
+What waits for a person stands in a queue that no worker takes from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from procrastinate import App, PsycopgConnector, exceptions
+from procrastinate.jobs import Job as Row
+from psycopg import AsyncConnection, Error
+from psycopg_pool import PoolTimeout
+
+from treadle.errors import StoreError
+from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
+from treadle.fleet.queue_rows import (
+    PREFIX,
+    PRIORITY_STEP,
+    WAITING_QUEUE,
+    find_status,
+    leave_row,
+    make_row,
+    read_job,
+)
+from treadle.fleet.queue_worker import QueueWorker
+
+_SCHEMA_LOCK: Final = 7_260_513_001
+"""The advisory lock of whoever makes the tables: of several that start at once, one does."""
+
+_CONNECT_S: Final = 10
+
+
+class ProcrastinateScheduler:
+    """A `Scheduler` in a PostgreSQL database. The tables are made when it is first used.
+
+    It belongs to the event loop in which it is first used.
+
+    Args:
+        url: the database, `postgresql://...`.
+        heartbeat_s: how often a worker says that it is alive.
+        stalled_s: after how long without it the jobs of a worker are given to others.
+        poll_s: how often a worker looks for jobs that it was not told of.
+    """
+
+    def __init__(
+        self, url: str, *, heartbeat_s: float = 10.0, stalled_s: float = 30.0, poll_s: float = 5.0
+    ) -> None:
+        self._url = url
+        self._heartbeat_s, self._stalled_s, self._poll_s = heartbeat_s, stalled_s, poll_s
+        self._app = App(
+            connector=PsycopgConnector(conninfo=url, min_size=1, max_size=5, timeout=10.0)
+        )
+        self._opening = asyncio.Lock()
+        self._is_open = False
+
+    async def submit(self, jobs: Sequence[Job]) -> None:
+        """See `Scheduler.submit`."""
+        async with self._reach():
+            waiting = await self._count_waiting({job.user for job in jobs if job.user})
+            rows = []
+            for job in jobs:
+                rows.append(make_row(job, min(waiting[job.user], PRIORITY_STEP - 1)))
+                waiting[job.user] += bool(job.user)
+            try:
+                await self._app.job_manager.batch_defer_jobs_async(rows)
+            except exceptions.AlreadyEnqueued:
+                for row in rows:
+                    await self._submit_one(row)
+
+    async def _submit_one(self, row: Row) -> None:
+        manager = self._app.job_manager
+        for before in await manager.list_jobs_async(queue=WAITING_QUEUE, lock=row.lock):
+            if before.status == "todo" and before.id is not None:
+                await manager.cancel_job_by_id_async(before.id, delete_job=True)
+        try:
+            await manager.defer_job_async(row)
+        except exceptions.AlreadyEnqueued:
+            return  # it stays as it is
+
+    async def _count_waiting(self, users: set[str]) -> Counter[str]:
+        if not users:
+            return Counter()
+        found = await self._app.connector.execute_query_all_async(
+            "SELECT args->>'user' AS name, count(*) AS number FROM procrastinate_jobs "
+            "WHERE status = 'todo' AND args->>'user' = ANY(%(users)s) GROUP BY 1",
+            users=[*users],
+        )
+        return Counter({row["name"]: row["number"] for row in found})
+
+    async def run(
+        self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event
+    ) -> None:
+        """See `Scheduler.run`."""
+        async with self._reach():
+            pass
+        names = [PREFIX + name for name in queues]
+        worker = QueueWorker(self._app, perform, names, concurrency, self._heartbeat_s)
+        await worker.run(stop, self._poll_s)
+
+    async def retry_stalled(self) -> list[str]:
+        """See `Scheduler.retry_stalled`."""
+        async with self._reach():
+            manager = self._app.job_manager
+            stalled = await manager.get_stalled_jobs(seconds_since_heartbeat=self._stalled_s)
+            threads = []
+            for row in stalled:
+                is_ours = row.queue.startswith(PREFIX)
+                if is_ours and await leave_row(self._app, row, JobEnd(JobStatus.QUEUED)):
+                    threads.append(str(row.lock))
+            return threads
+
+    async def cancel(self, thread_id: str) -> bool:
+        """See `Scheduler.cancel`."""
+        async with self._reach():
+            found = False
+            for row in await self._app.job_manager.list_jobs_async(lock=thread_id):
+                if row.id is not None:
+                    found |= await self._app.job_manager.cancel_job_by_id_async(row.id, abort=True)
+            return found
+
+    async def list(self) -> list[JobState]:
+        """See `Scheduler.list`."""
+        async with self._reach():
+            newest: dict[str, Row] = {}
+            for row in await self._app.job_manager.list_jobs_async():
+                before = newest.get(str(row.lock))
+                if row.queue.startswith(PREFIX) and (before is None or before.status != "doing"):
+                    newest[str(row.lock)] = row
+        return [
+            JobState(
+                read_job(row),
+                status := find_status(row),
+                row.attempts,
+                str(row.worker_id or "") if status is JobStatus.RUNNING else "",
+            )
+            for row in newest.values()
+        ]
+
+    async def count_workers(self) -> int:
+        """See `Scheduler.count_workers`."""
+        async with self._reach():
+            found = await self._app.connector.execute_query_one_async(
+                "SELECT count(*) AS number FROM procrastinate_workers WHERE last_heartbeat "
+                "> now() - make_interval(secs => %(stalled_s)s)",
+                stalled_s=self._stalled_s,
+            )
+        return int(found["number"])
+
+    async def close(self) -> None:
+        """See `Scheduler.close`."""
+        if self._is_open:
+            self._is_open = False
+            await self._app.close_async()
+
+    @asynccontextmanager
+    async def _reach(self) -> AsyncIterator[None]:
+        """Open the database if it is not, and say what is wrong with it in our words."""
+        try:
+            async with self._opening:
+                if not self._is_open:
+                    await self._make_tables()
+                    await self._app.open_async()
+                    self._is_open = True
+            yield
+        except (exceptions.ConnectorException, PoolTimeout, Error) as error:
+            cause: Any = error.__cause__ or error
+            raise StoreError(
+                f"the database of the queue refused: {str(cause).strip()}",
+                hint="what was submitted before is safe; try again when it answers",
+            ) from error
+
+    async def _make_tables(self) -> None:
+        """Over a connection of its own, which says at once what is wrong; a pool goes on trying."""
+        opening = await AsyncConnection.connect(self._url, connect_timeout=_CONNECT_S)
+        async with opening as connection:
+            await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
+            found = await connection.execute("SELECT to_regclass('procrastinate_jobs')")
+            row = await found.fetchone()
+            if row is None or row[0] is None:
+                await connection.execute(self._app.schema_manager.get_schema())

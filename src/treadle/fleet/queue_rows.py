@@ -1,0 +1,91 @@
+"""Jobs as rows of Procrastinate, and how a worker leaves one: only if it is still its own."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from procrastinate import App, exceptions
+from procrastinate.jobs import Job as Row
+
+from treadle.fleet.port import Job, JobEnd, JobStatus
+
+PREFIX: Final = "treadle/"
+"""Before the names of our queues: the database may have others."""
+WAITING_QUEUE: Final = PREFIX + "(waiting)"
+"""What waits for a person; no name that somebody gives has parentheses."""
+PRIORITY_STEP: Final = 1_000_000
+"""Between two priorities there is room for so many jobs of one user that wait."""
+
+_FAR_S: Final = 1e11
+"""As good as never. The clock that counts is the one of the database."""
+_ENDS: Final = {
+    JobStatus.DONE: "succeeded",
+    JobStatus.FAILED: "failed",
+    JobStatus.CANCELLED: "aborted",
+}
+_STATES: Final = {
+    "todo": JobStatus.QUEUED,
+    "doing": JobStatus.RUNNING,
+    "succeeded": JobStatus.DONE,
+    "failed": JobStatus.FAILED,
+}
+
+# A row that another worker was given has that one, or more attempts. (What is put together here are
+# constants.)
+_MINE: Final = """WITH mine AS MATERIALIZED (
+SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND status = 'doing'
+AND worker_id IS NOT DISTINCT FROM %(worker)s AND attempts = %(attempts)s FOR UPDATE) """
+_FINISH: Final = f"""{_MINE}SELECT id,
+procrastinate_finish_job_v1(id, %(status)s::procrastinate_job_status, false) FROM mine"""  # noqa: S608
+_REPEAT: Final = f"""{_MINE}SELECT id, procrastinate_retry_job_v2(
+id, now() + make_interval(secs => %(delay_s)s), NULL, %(queue)s, NULL) FROM mine"""  # noqa: S608
+
+
+def make_row(job: Job, rank: int) -> Row:
+    """A row for a job of a user who has `rank` others that wait."""
+    return Row(
+        queue=PREFIX + job.queue,
+        priority=job.priority * PRIORITY_STEP - rank,
+        lock=job.thread,
+        queueing_lock=job.thread,
+        task_name=job.agent,
+        task_kwargs={"user": job.user, "queue": job.queue, "priority": job.priority},
+        scheduled_at=job.start_at,
+    )
+
+
+def read_job(row: Row) -> Job:
+    """The job of a row that `make_row` made."""
+    told: dict[str, Any] = row.task_kwargs
+    start_at = None if row.queue == WAITING_QUEUE else row.scheduled_at
+    queue, priority, user = told["queue"], told["priority"], told["user"]
+    return Job(str(row.lock), row.task_name, queue, priority, user, start_at)
+
+
+def find_status(row: Row) -> JobStatus:
+    """Where the job of a row stands."""
+    if row.status == "todo" and row.queue == WAITING_QUEUE:
+        return JobStatus.WAITING
+    return _STATES.get(row.status or "", JobStatus.CANCELLED)
+
+
+async def leave_row(app: App, row: Row, end: JobEnd) -> bool:
+    """Leave a row that was taken; does nothing if it is somebody else's by now.
+
+    Returns:
+        Whether it was left.
+    """
+    told = {"id": row.id, "worker": row.worker_id, "attempts": row.attempts}
+    connector = app.connector
+    if end.status in _ENDS:
+        ended = {**told, "status": _ENDS[end.status]}
+        return bool(await connector.execute_query_all_async(_FINISH, **ended))
+    delay_s, queue = end.delay_s, PREFIX + read_job(row).queue
+    if end.status is JobStatus.WAITING:
+        delay_s, queue = _FAR_S, WAITING_QUEUE
+    try:
+        again = {**told, "delay_s": delay_s, "queue": queue}
+        return bool(await connector.execute_query_all_async(_REPEAT, **again))
+    except exceptions.UniqueViolation:  # another job of the thread is queued, which goes on with it
+        ended = {**told, "status": "succeeded"}
+        return bool(await connector.execute_query_all_async(_FINISH, **ended))

@@ -1,0 +1,182 @@
+"""A worker of a queue on Procrastinate: takes jobs, says that it lives, leaves what is its own.
+
+Connections are cut and databases restarted: each step is tried until it is known to have been done.
+What a step may have done without saying so is looked up, before the next job is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+from procrastinate import App, exceptions
+from procrastinate.jobs import Job as Row
+from psycopg import Error
+from psycopg_pool import PoolTimeout
+
+from treadle.fleet.port import JobEnd, JobStatus, Perform
+from treadle.fleet.queue_rows import leave_row, read_job
+
+_log = logging.getLogger("treadle.fleet")
+
+_TROUBLE: Final = (exceptions.ConnectorException, PoolTimeout, Error, OSError)
+_PAUSE_S: Final = (0.1, 0.5, 1.0, 2.0)
+"""Before each new try; the last one for all that follow."""
+_LAST_TRIES: Final = 10
+"""So often a worker that is to stop tries to leave a job; then its heartbeat's end does it."""
+_FORGOTTEN_S: Final = 3600.0
+"""Workers that were not heard of for so long are removed."""
+
+_BEAT: Final = (
+    "UPDATE procrastinate_workers SET last_heartbeat = now() WHERE id = %(worker)s RETURNING id"
+)
+
+
+class QueueWorker:
+    """Takes jobs of some queues, so many at a time.
+
+    Args:
+        app: the queue.
+        perform: works on a job.
+        queues: by their names in the database.
+        concurrency: how many jobs at a time.
+        heartbeat_s: how often it says that it lives.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        perform: Perform,
+        queues: Sequence[str],
+        concurrency: int,
+        heartbeat_s: float,
+    ) -> None:
+        self._app, self._manager = app, app.job_manager
+        self._perform, self._queues, self._concurrency = perform, queues, concurrency
+        self._heartbeat_s = heartbeat_s
+        self._worker: int | None = None
+        self._running: dict[asyncio.Task[None], tuple[Row, asyncio.Event]] = {}
+        self._news = asyncio.Event()
+        self._is_in_doubt = False
+
+    async def run(self, stop: asyncio.Event, poll_s: float) -> None:
+        """Work until `stop` is set; see `Scheduler.run`."""
+        sides = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen())]
+        stopping = asyncio.create_task(self._wake_at(stop))
+        try:
+            while not stop.is_set():
+                self._news.clear()
+                if len(self._running) >= self._concurrency or not await self._take(stop):
+                    await self._wait(poll_s)
+            while self._running:
+                await asyncio.wait(self._running)
+            await self._unregister()
+        finally:
+            for task in (*sides, stopping, *self._running):
+                task.cancel()
+
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._news.set()
+
+    async def _wait(self, limit_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._news.wait(), limit_s)
+        except TimeoutError:
+            return
+
+    async def _take(self, stop: asyncio.Event) -> bool:
+        """Take a job, if there is one."""
+        try:
+            if self._worker is None:
+                await self._manager.prune_stalled_workers(_FORGOTTEN_S)
+                self._worker = await self._manager.register_worker()
+            await self._settle_doubt()
+            self._is_in_doubt = True  # if the answer is lost, it may be ours all the same
+            row = await self._manager.fetch_job(self._queues, self._worker)
+            self._is_in_doubt = False
+        except _TROUBLE as error:
+            _log.warning("no job could be taken: %s", error.__cause__ or error)
+            await self._wait(_PAUSE_S[-1])
+            return False
+        if row is None:
+            return False
+        row = row.evolve(worker_id=self._worker)
+        cancelled = asyncio.Event()
+        task = asyncio.create_task(self._work(row, cancelled, stop))
+        self._running[task] = (row, cancelled)
+        task.add_done_callback(self._forget)
+        return True
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self._news.set()
+
+    async def _settle_doubt(self) -> None:
+        """Leave what was taken without our knowing."""
+        if not self._is_in_doubt:
+            return
+        known = {row.id for row, _ in self._running.values()}
+        taken = await self._manager.list_jobs_async(status="doing", worker_id=self._worker)
+        for row in taken:
+            if row.id not in known:
+                await leave_row(self._app, row, JobEnd(JobStatus.QUEUED))
+        self._is_in_doubt = False
+
+    async def _work(self, row: Row, cancelled: asyncio.Event, stop: asyncio.Event) -> None:
+        end = await self._perform(read_job(row), cancelled)
+        tries = 0
+        while True:
+            try:
+                if not await leave_row(self._app, row, end):
+                    _log.warning("the job of %s was given to another worker", row.lock)
+                return
+            except _TROUBLE as error:
+                tries += 1
+                if stop.is_set() and tries >= _LAST_TRIES:
+                    _log.warning("the job of %s is left as it is: %s", row.lock, error)
+                    return
+                await asyncio.sleep(_PAUSE_S[min(tries, len(_PAUSE_S)) - 1])
+
+    async def _unregister(self) -> None:
+        if self._worker is not None:
+            try:
+                await self._manager.unregister_worker(self._worker)
+            except _TROUBLE as error:
+                _log.warning("the worker is not taken off the list: %s", error)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            if self._worker is None:
+                continue
+            try:
+                found = await self._app.connector.execute_query_all_async(
+                    _BEAT, worker=self._worker
+                )
+                if not found:  # we slept so long that we were forgotten
+                    self._worker = None
+                self._tell_cancelled(await self._manager.list_jobs_to_abort_async())
+            except _TROUBLE as error:
+                _log.warning("the heartbeat was not heard: %s", error.__cause__ or error)
+
+    def _tell_cancelled(self, job_ids: Any) -> None:
+        wanted = {*job_ids}
+        for row, cancelled in self._running.values():
+            if row.id in wanted:
+                cancelled.set()
+
+    async def _listen(self) -> None:
+        """Hear of new jobs and of cancelled ones; who hears nothing looks by itself."""
+        while True:
+            try:
+                await self._manager.listen_for_jobs(on_notification=self._hear, queues=self._queues)
+            except _TROUBLE:
+                await asyncio.sleep(_PAUSE_S[-1])
+
+    async def _hear(self, *, channel: str, notification: Any) -> None:
+        if notification["type"] == "abort_job_requested":
+            self._tell_cancelled([notification["job_id"]])
+        self._news.set()
