@@ -139,7 +139,7 @@ def test_a_yes_on_the_page_runs_the_call_once_and_is_recorded_with_who_said_it(
     web: Web, ask: Callable[[str], str], visitor: Visitor
 ) -> None:
     thread = ask("weave")
-    assert '<span class="added">+    return a + a - b' in visitor.read(thread)
+    assert '<span class="added">+    return a <em>+ a </em>- b' in visitor.read(thread)
     form = visitor.form(thread, "approve")
     done = visitor.send(form)
     assert done.status_code == 303, re.sub("<[^>]+>", "", done.text)

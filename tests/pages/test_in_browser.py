@@ -26,7 +26,12 @@ SCRIPT: Final = """
 [[replies]]
 when.user = "weave"
 text = "I look first."
-calls = [{ tool = "bash", arguments = { command = "echo loom; echo shuttle" } }]
+[[replies.calls]]
+tool = "bash"
+arguments = { command = "echo loom; echo shuttle" }
+[[replies.calls]]
+tool = "edit_file"
+arguments = { path = "calc.py", edits = [{ old_str = "a\\nloom = 1", new_str = "a\\nloom = 2" }] }
 [[replies]]
 when.user = "weave"
 text = '''
@@ -152,7 +157,8 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
     context, wrong = let_in(browser, link)
     kept = context.storage_state()
     home = link.partition("/open/")[0]
-    paths = ("/", "/?words=loom", "/?state=waiting", f"/threads/{thread}", "/nothing")
+    paths = ("/", "/?words=loom", "/?state=waiting", f"/threads/{thread}")
+    paths += (f"/threads/{thread}?diff=split", f"/threads/{thread}?diff=unified", "/nothing")
     export = web.folder / "export.html"
     web.run("export", thread, "--format", "html", "-o", str(export))
     places = [*(home + path for path in paths), export.as_uri()]

@@ -159,3 +159,26 @@ async def test_what_is_kept_of_a_thread_is_not_older_than_its_journal(
     assert (await asyncio.to_thread(scrub_threads, job)).was_found
     for one in (thread, fork):
         assert "second prompt" not in (await visitor.get(f"/threads/{one}")).text, one
+
+
+async def test_changes_stand_as_somebody_wants_them_and_that_is_remembered(
+    store: LocalStore, visitor: httpx2.AsyncClient
+) -> None:
+    edits = [{"old_str": "loom = 1\nsame", "new_str": "loom = 2\nsame"}]
+    edit = {"tool": "edit_file", "arguments": {"path": "a.py", "edits": edits}}
+    created = {"tool": "write_file", "arguments": {"path": "b.py", "content": "1\n2"}}
+    thread = await speak(store, "mine", "x", calls=[edit, created])
+    path = f"/threads/{thread}"
+    seen = []
+    for query in ("", "?diff=split", "", "?diff=unified", "", "?diff=<b>"):
+        answer = await visitor.get(path + query)
+        seen.append(
+            (answer.text.count('class="split"'), len(answer.headers.get_list("set-cookie")))
+        )
+    assert seen == [(0, 0), (1, 1), (1, 0), (0, 1), (0, 0), (0, 0)]
+    split = (await visitor.get(path, params={"diff": "split"})).text
+    assert (
+        '<td class="removed">-loom = <em>1</em></td><td class="added">+loom = <em>2</em>' in split
+    )
+    unified = (await visitor.get(path, params={"diff": "unified"})).text
+    assert '<span class="removed">-loom = <em>1</em>\n</span><span class="added">+loom' in unified

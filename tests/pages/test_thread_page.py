@@ -16,7 +16,8 @@ from treadle.exchange.readable_thread import (
     ReadableThread,
     ReadableTurn,
 )
-from treadle.pages.call_blocks import BlockKind, LineKind, make_call_view
+from treadle.pages.call_blocks import BlockKind, make_call_view
+from treadle.pages.diff_runs import LineKind
 from treadle.pages.ports import ShownThread
 from treadle.pages.thread_page import ITEM_COUNT, TEXT_SIZE_MAX, make_thread_page
 from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread

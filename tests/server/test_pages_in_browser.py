@@ -150,11 +150,15 @@ class Team:
             path = json.dumps({"path": text, "content": f"{text}\n{text}"})
             run = ToolCall(f"r{index}", "bash", json.dumps({"command": text}))
             write = ToolCall(f"w{index}", "write_file", path)
+            sides = {"old_str": f"{text}\nsame", "new_str": f"same\n{text} {text}"}
+            edits = json.dumps({"path": text, "edits": [sides]})
+            edit = ToolCall(f"e{index}", "edit_file", edits)
             messages += [
                 Message.user(text),
-                Message.assistant(text, (run, write)),
+                Message.assistant(text, (run, write, edit)),
                 Message.tool(run, text),
                 Message.tool(write, text),
+                Message.tool(edit, text),
             ]
         thread = id_of(number)
         document = Thread(
@@ -210,7 +214,10 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
     here = team.server.url
     places = {
         "admin": ("/admin", "/account", "/nothing"),
-        "member": ("/", "/team", "/?words=done", "/?tag=x", f"/threads/{THREAD}", "/sign-in"),
+        "member": (
+            *("/", "/team", "/?words=done", "/?tag=x", "/sign-in"),
+            *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
+        ),
     }
     faults = []
     for ground, (width, height) in zip(("light", "dark"), SIZES, strict=True):
@@ -245,7 +252,8 @@ def look_at_payloads(team: Team, folder: Path, count: int) -> None:
     places = ["/", "/team", "/?words=script", "/?words=img", f"/?branch={BASES[0]}"]
     places += [f"/sign-in?next={BASES[1]}", f"/?words={BASES[0]}", f"/nothing/{BASES[0]}"]
     for number, document in enumerate(documents):
-        places.append(f"/threads/{document.id}%40owner")
+        path = f"/threads/{document.id}%40owner"
+        places += (path, f"{path}?diff=split")
         with team.people.writing() as context:
             link = share_links.create_link(context, document.id, NewShare(), "").url
         places.append(link)

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from treadle.core.tool_families import ToolKind, find_shape, kind_of
 from treadle.exchange.readable_thread import ReadableCall
+from treadle.pages.diff_runs import DiffRun, LineKind, list_runs
 
 TITLE_LENGTH_MAX: Final = 120
 DIFF_SIZE_MAX: Final = 200_000
@@ -26,21 +27,22 @@ class BlockKind(Enum):
     TEXT = "text"
 
 
-class LineKind(Enum):
-    """What a line of a change is."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    PLACE = "place"
-    SAME = "same"
-
-
 class CallBlock(Struct, frozen=True):
     """A part of a call: a text, or lines of a change with what each is."""
 
     kind: BlockKind
     text: str = ""
     lines: tuple[tuple[LineKind, str], ...] = ()
+
+    @property
+    def has_two_sides(self) -> bool:
+        """Whether something stood there before and something stands there now."""
+        kinds = {kind for kind, _ in self.lines}
+        return LineKind.REMOVED in kinds or {LineKind.SAME, LineKind.ADDED} <= kinds
+
+    def list_runs(self) -> Iterator[DiffRun]:
+        """The lines of a change, laid out."""
+        return list_runs(self.lines)
 
 
 class CallView(Struct, frozen=True):

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from treadle.exchange.readable_thread import ReadableThread
 from treadle.pages.ports import ShownThread
-from treadle.pages.thread_page import WHOLE_THREAD, make_thread_page
+from treadle.pages.thread_page import WHOLE_THREAD, ItemLinks, make_thread_page
 from treadle.thread.safe_text import sanitize_text
 
 STYLE_FILE: Final = "pages.css"
@@ -64,4 +64,5 @@ def render_document(story: ReadableThread) -> str:
     view = make_thread_page(ShownThread(story, {}), 1, WHOLE_THREAD)
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'"
-    return render_template("document.html", view=view, style=style, policy=policy) + "\n"
+    values = {"view": view, "links": ItemLinks(), "style": style, "policy": policy}
+    return render_template("document.html", **values) + "\n"

@@ -24,7 +24,7 @@ from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
 from treadle.pages.ports import LiveState, PageSource, RowFilters, ShownThread
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
-from treadle.pages.thread_page import ThreadPageView, make_thread_page
+from treadle.pages.thread_page import ItemLinks, ThreadPageView, make_thread_page
 from treadle.thread.safe_text import sanitize_text
 
 ROW_COUNT: Final = 50
@@ -35,6 +35,10 @@ PAGE_MAX: Final = 1_000_000
 WORDS_LENGTH_MAX: Final = 1000
 HEARTBEAT_S: Final = 15.0
 """After so long without news a word is sent, so that a connection that has ended is noticed."""
+
+LAYOUTS: Final = ("unified", "split")
+LAYOUT_COOKIE: Final = "treadle-diff"
+LAYOUT_KEPT_S: Final = 365 * 24 * 3600
 
 STATES: Final = (
     ("", "All"),
@@ -146,14 +150,17 @@ class Pages:
         # What can be done is done where the thread ends.
         is_last = view.page == view.page_count
         acts = await self._acts.make_values(view.id) if self._acts and is_last else {}
-        return send_page(
+        layout = read_layout(request)
+        answer = send_page(
             "thread.html",
             visitor=source.visitor,
             view=view,
-            path=f"/threads/{quote(name)}",
+            links=ItemLinks(f"?page={view.page}", f"/threads/{quote(name)}", layout == "split"),
             is_live=source.is_live and is_last,
             **acts,
         )
+        keep_layout(request, answer)
+        return answer
 
     def _make_view(self, shown: ShownThread, page: int | None) -> ThreadPageView | None:
         """A page; the last one, which all who watch ask for at once, is laid out once for all."""
@@ -226,6 +233,21 @@ def convert_errors() -> Iterator[None]:
         ) from None
     except TreadleError as error:
         raise PageRefusal(500, "It cannot be read", error.message, error.hint or "") from None
+
+
+def read_layout(request: Request) -> str:
+    """How changes are laid out: as this page is asked for, or as an earlier one was."""
+    told = request.query_params.get("diff", request.cookies.get(LAYOUT_COOKIE, ""))
+    return told if told in LAYOUTS else LAYOUTS[0]
+
+
+def keep_layout(request: Request, answer: Response) -> None:
+    """Have the browser tell what was asked for with the next pages too."""
+    if request.query_params.get("diff") in LAYOUTS:
+        value, secure = read_layout(request), request.url.scheme == "https"
+        answer.set_cookie(
+            LAYOUT_COOKIE, value, LAYOUT_KEPT_S, secure=secure, httponly=True, samesite="lax"
+        )
 
 
 def _read_page(request: Request) -> int | None:

@@ -19,7 +19,7 @@ from treadle.exchange.readable_thread import (
     list_thread_properties,
 )
 from treadle.models.prices.usage_text import describe_usage
-from treadle.pages.call_blocks import CallView, make_call_view
+from treadle.pages.call_blocks import BlockKind, CallView, make_call_view
 from treadle.pages.markdown_html import render_markdown
 from treadle.pages.ports import ShownThread
 
@@ -77,6 +77,20 @@ class ItemView(Struct, frozen=True, kw_only=True):
     used: str = ""
 
 
+class ItemLinks(Struct, frozen=True):
+    """Where the links of items lead, and how changes are laid out.
+
+    Args:
+        here: what stands before the # of a link to an item.
+        thread: the path of the thread; empty where nothing but the page can be had.
+        is_split: whether what was and what is stand side by side.
+    """
+
+    here: str = ""
+    thread: str = ""
+    is_split: bool = False
+
+
 class PromptPlace(Struct, frozen=True):
     """A prompt in the list of contents."""
 
@@ -99,6 +113,12 @@ class ThreadPageView(Struct, frozen=True, kw_only=True):
     page_count: int
     item_count: int
     problem: str
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a change of a file stands on the page."""
+        blocks = (block for item in self.items if item.call for block in item.call.blocks)
+        return any(block.kind is BlockKind.DIFF for block in blocks)
 
 
 def make_thread_page(

@@ -26,7 +26,7 @@ from treadle.exchange.readable_thread import (
 )
 from treadle.pages.ports import ShownThread
 from treadle.pages.renderer import render_template
-from treadle.pages.thread_page import make_thread_page
+from treadle.pages.thread_page import ItemLinks, make_thread_page
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLD_CACHE, load_fold
 from treadle.server.refusals import Refusal, make_not_found_refusal
@@ -114,8 +114,8 @@ def render_page(story: ReadableThread, author: str, page: int) -> str:
     view = make_thread_page(ShownThread(story, {}), page)
     if view is None:
         raise make_not_found_refusal()
-    changed_at = story.document.updated_at
-    return render_template("share.html", view=view, author=author, changed_at=changed_at)
+    values = {"view": view, "author": author, "changed_at": story.document.updated_at}
+    return render_template("share.html", **values, links=ItemLinks(f"?page={page}"))
 
 
 def _list_turns(document: Thread) -> Iterator[ReadableTurn]:
