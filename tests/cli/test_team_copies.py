@@ -18,6 +18,12 @@ def said(machine: Machine, thread: str) -> list[str]:
     return [one["content"] for one in messages if one["role"] == "user"]
 
 
+def owners_of(pair: Pair, thread: str) -> set[str]:
+    """Who has a thread of this id on the server."""
+    found = json.loads(pair.ada.ok("list", "--team", "--json"))
+    return {one["owner"] for one in found if one["id"] == thread}
+
+
 def test_a_colleagues_thread_is_forked_gone_on_with_and_synced_as_ones_own(pair: Pair) -> None:
     ada, bob = pair.ada, pair.bob
     thread = ada.say("begin the carpet")
@@ -28,12 +34,9 @@ def test_a_colleagues_thread_is_forked_gone_on_with_and_synced_as_ones_own(pair:
     bob.ok("sync")
     assert said(bob, made) == ["begin the carpet", "and a border"]
     assert said(ada, thread) == ["begin the carpet"]
-    found = json.loads(ada.ok("list", "--team", "--json"))  # a server that other tests use too
-    listed = [(one["id"], one["owner"]) for one in found if one["id"] in (thread, made)]
-    [colleague] = {owner for _, owner in listed} - {pair.name}
-    assert sorted(listed) == sorted(
-        [(thread, pair.name), (thread, colleague), (made, colleague)]
-    ), "a copy of what it goes on from is the colleague's own"
+    assert owners_of(pair, thread) == {pair.name}, "what it goes on from was not sent again"
+    assert len(owners_of(pair, made) - {pair.name}) == 1
+    assert thread in ada.ok("show", thread[:-2], "--team"), "its short name means one thread"
     document = json.loads(bob.ok("show", made, "--json"))
     assert document["forked_from"]["thread"] == thread
 
@@ -44,12 +47,57 @@ def test_a_copy_is_brought_up_to_what_its_owner_has_said_since(pair: Pair) -> No
     bob.ok("fork", thread, "--team")
     bob.ok("sync")
     ada.ok("-r", thread, "-p", "it is woven")
-    assert "it is woven" not in bob.ok("show", thread, "--team"), "his own copy of this id"
-    theirs = f"{thread[:-2]}@{pair.name}"
-    assert "it is woven" in bob.ok("show", theirs, "--team")
-    again = bob.ok("fork", theirs, "--team", "--turn", "1").strip()
+    ada.ok("sync")
+    assert "it is woven" in bob.ok("show", thread, "--team"), "it is ada's still"
+    again = bob.ok("fork", thread, "--team", "--turn", "1").strip()
     assert said(bob, again) == ["begin the carpet"]
     assert said(bob, thread) == ["begin the carpet", "it is woven"]
+    bob.ok("sync")
+    assert owners_of(pair, thread) == {pair.name}
+    # Who goes on with the copy itself has a thread of his own, under the same id.
+    bob.ok("-r", thread, "-p", "and mine")
+    bob.ok("sync")
+    assert len(owners_of(pair, thread)) == 2
+    assert "and mine" not in bob.ok("show", f"{thread}@{pair.name}", "--team")
+
+
+def test_what_its_owner_takes_back_is_gone_though_a_colleague_goes_on_from_it(pair: Pair) -> None:
+    ada, bob = pair.ada, pair.bob
+    thread = ada.say("begin the carpet")
+    made = bob.ok("fork", thread, "--team").strip()
+    late = bob.ok("fork", thread, "--team").strip()
+    bob.ok("-r", made, "-p", "and a border")
+    bob.ok("sync", made)
+    ada.ok("private", thread)
+    ada.ok("sync")
+    assert owners_of(pair, thread) == set()
+    assert said(bob, made) == ["begin the carpet", "and a border"]
+    # What was not sent before needs what it goes on from: as his own, when he says so.
+    bob.ok("-r", late, "-p", "and a fringe")
+    refused = bob("sync", late)
+    assert f"treadle sync {thread}" in refused.stdout + refused.stderr
+    bob.ok("sync", thread)
+    bob.ok("sync", late)
+    assert len(owners_of(pair, late)) == 1
+
+
+def test_another_machine_takes_a_fork_with_its_base_and_keeps_that_the_colleagues(
+    pair: Pair, tmp_path: Path
+) -> None:
+    ada, bob = pair.ada, pair.bob
+    thread = ada.say("begin the carpet")
+    made = bob.ok("fork", thread, "--team").strip()
+    bob.ok("-r", made, "-p", "and a border")
+    bob.ok("sync")
+    other = Machine(tmp_path / "other", bob.folder, bob.environment)
+    other.login(pair.team, pair.bob_token)
+    other.ok("sync")
+    assert said(other, made) == ["begin the carpet", "and a border"]
+    other.ok("-r", made, "-p", "twice")
+    other.ok("sync")
+    bob.ok("sync")
+    assert said(bob, made)[-1] == "twice"
+    assert owners_of(pair, thread) == {pair.name}
 
 
 def test_its_large_outputs_come_along(pair: Pair, tmp_path: Path) -> None:

@@ -194,6 +194,8 @@ class DeskRemote:
             return ThreadHeads(page, change, is_last, self._desk.stamps[change], is_reset)
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
+        # All threads here are the one user's, who may be named.
+        thread_id = thread_id.partition("@")[0]
         with self._asked("records", thread_id):
             kept = self._desk.kept.get(thread_id)
             if kept is None or kept.is_purged:

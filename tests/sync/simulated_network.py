@@ -164,7 +164,7 @@ class Wire:
         return found
 
     def records(self, thread_id: str, after: Mark) -> Iterator[bytes]:
-        found: bytes = self._ask(Request("records", thread_id, after))
+        found: bytes = self._ask(Request("records", thread_id.partition("@")[0], after))
         half = len(found) // 2
         yield from filter(None, (found[:half], found[half:]))
 

@@ -33,7 +33,9 @@ def fork_team_thread(
     """Begin a thread here that goes on from one of the server's, which others may have written.
 
     That one comes here as an import does, with those that it goes on from and its large outputs.
-    It stays as it is there; a copy that is here already is brought up to what the server has.
+    It stays as it is there, and a sync does not send the copy as long as nobody goes on with that:
+    its owner's word about it holds. A copy that is here already is brought up to what the server
+    has.
 
     Args:
         store: whose user is logged in to the server; the fork is made in it.
@@ -61,7 +63,7 @@ def fork_team_thread(
         )
         file = Path(folder) / "thread.jsonl"
         file.write_bytes(export.data)
-        for outcome in import_sessions(store, [str(file)], TREADLE):
+        for outcome in import_sessions(store, [str(file)], TREADLE, lender=found.url):
             if outcome.outcome == _FAILED:
                 reason = outcome.reason.replace(str(file), found.url)
                 raise UsageError(f"nothing was forked: {reason}")

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from treadle.store.file_replacement import replace_file
 from treadle.store.folders import ADOPTION_SUFFIX, StoreFolders
 from treadle.store.journal import convert_os_errors
 
-_DIGITS_MAX: Final = 18
+_MARK_SIZE_MAX: Final = 4096
 _OWN_SERVER_MARK: Final = b"0 mine\n"
+_BORROWED: Final = "borrowed"
+
+
+class Loan(Struct, frozen=True):
+    """A server that has a thread as another user's, and the version that was taken from there.
+
+    Without a `url` nobody else has it.
+    """
+
+    url: str = ""
+    version: int = 0
 
 
 class AdoptionMarks:
@@ -26,19 +39,52 @@ class AdoptionMarks:
     def __init__(self, folders: StoreFolders) -> None:
         self._folders = folders
 
-    def mark(self, thread_id: str, *, is_mine: bool = False) -> None:
+    def mark(
+        self,
+        thread_id: str,
+        *,
+        is_mine: bool = False,
+        loan: Loan = Loan(),  # noqa: B008  frozen
+    ) -> None:
         """This thread is made elsewhere; durable when this returns, before its journal is there.
 
         Args:
             thread_id: the thread.
             is_mine: whether it comes from this user's own server, and not as a file.
+            loan: where it is another user's. A version that is not here yet does no harm.
 
         Raises:
             DiskError: it is not marked, and must not be taken in.
         """
-        replace_file(
-            self._folders.disk, self._path(thread_id), _OWN_SERVER_MARK if is_mine else b"0\n"
-        )
+        line = _OWN_SERVER_MARK if is_mine else b"0\n"
+        if loan.url:
+            line = f"0 {_BORROWED} {loan.version} {loan.url}\n".encode()
+        replace_file(self._folders.disk, self._path(thread_id), line)
+
+    def find_loan(self, thread_id: str) -> Loan | None:
+        """What was taken from another user's thread of a server, and not gone on with here.
+
+        Raises:
+            DiskError: nobody can tell.
+        """
+        words = (self._read(thread_id) or b"").decode("utf-8", "replace").split(" ", 3)
+        if words[:2] != ["0", _BORROWED] or len(words) != 4 or not words[2].isdigit():
+            return None
+        return Loan(words[3].rstrip("\n"), int(words[2]))
+
+    def is_borrowed(self, thread_id: str, version: int, url: str) -> bool:
+        """Whether a server has a thread as another user's, and nothing was added to it here.
+
+        Args:
+            thread_id: the thread.
+            version: the one that it has here.
+            url: the server.
+
+        Raises:
+            DiskError: nobody can tell.
+        """
+        loan = self.find_loan(thread_id)
+        return loan is not None and loan.url == url and version <= loan.version
 
     def mark_updated(self, thread_id: str) -> None:
         """This user's own server has brought more of a thread that is here. Raises as `mark`.
@@ -86,7 +132,7 @@ class AdoptionMarks:
         path = self._path(thread_id)
         with convert_os_errors("read", path):
             try:
-                return self._folders.disk.read_range(path, 0, _DIGITS_MAX)
+                return self._folders.disk.read_range(path, 0, _MARK_SIZE_MAX)
             except FileNotFoundError:
                 return None
 

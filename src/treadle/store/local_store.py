@@ -17,7 +17,7 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
-from treadle.store.adoption_marks import AdoptionMarks
+from treadle.store.adoption_marks import AdoptionMarks, Loan
 from treadle.store.blobs import Blobs
 from treadle.store.disk import Disk, PosixDisk
 from treadle.store.file_replacement import drafts_folder, remove_drafts, replace_file
@@ -286,14 +286,15 @@ class LocalStore:
             fold.apply(seq, journal.head.at, entry)
         return self._make_writer(fold, journal, lock)
 
-    def adopt(self, data: bytes, *, is_mine: bool = False) -> ThreadFold:
+    def adopt(self, data: bytes, *, is_mine: bool = False, lender: str = "") -> ThreadFold:
         """Take in a whole journal that another store or an import has made; all of it or nothing.
 
         It is marked as made elsewhere: nothing that was allowed in it counts here.
 
         Args:
             data: its bytes, from record 1.
-            is_mine: whether it comes from this user's own server.
+            is_mine: whether it is this user's own on their server.
+            lender: the server on which it is another user's, and so is not sent to.
 
         Returns:
             Its fold, as far as this version of Treadle can fold it.
@@ -320,7 +321,7 @@ class LocalStore:
                 raise UsageError(
                     f"there is a thread {thread_id} already", hint="it was not changed"
                 )
-            self.adopted.mark(thread_id, is_mine=is_mine)
+            self.adopted.mark(thread_id, is_mine=is_mine, loan=Loan(lender, found.head.seq))
             replace_file(self._disk, self.folders.path(thread_id, JOURNAL_SUFFIX), data)
             try:
                 if header.base is not None and not is_base_unchanged(self.folders, header.base):

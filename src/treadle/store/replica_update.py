@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from treadle.errors import UsageError
+from treadle.store.adoption_marks import Loan
 from treadle.store.file_replacement import replace_file
 from treadle.store.folder_source import FolderSource
 from treadle.store.folders import JOURNAL_SUFFIX
@@ -11,7 +12,7 @@ from treadle.store.thread_reader import ThreadReader, decode_header
 from treadle.thread.record import JournalCondition, scan_journal
 
 
-def update_replica(store: LocalStore, data: bytes) -> int:
+def update_replica(store: LocalStore, data: bytes, *, lender: str = "") -> int:
     """Bring a thread up to the end of a longer journal of it; all of it or nothing.
 
     The file is replaced as a whole: the records were many writes, and a power cut in the middle of
@@ -21,6 +22,7 @@ def update_replica(store: LocalStore, data: bytes) -> int:
     Args:
         store: where the thread is.
         data: the bytes of the longer journal, from record 1.
+        lender: as `LocalStore.adopt` has it; one that was not borrowed there is the user's own.
 
     Returns:
         The version that the thread had before.
@@ -42,7 +44,9 @@ def update_replica(store: LocalStore, data: bytes) -> int:
         if len(records) < head.seq or records[head.seq - 1].hash != head.hash:
             raise UsageError(f"thread {writer.thread_id} has gone on differently here")
         if len(records) > head.seq:
-            store.adopted.mark(writer.thread_id)
+            is_lent = lender and store.adopted.is_borrowed(writer.thread_id, head.seq, lender)
+            loan = Loan(lender if is_lent else "", len(records))
+            store.adopted.mark(writer.thread_id, loan=loan)
             path = store.folders.path(writer.thread_id, JOURNAL_SUFFIX)
             replace_file(store.folders.disk, path, data)
     finally:

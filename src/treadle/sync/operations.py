@@ -74,7 +74,8 @@ class ThreadComparison(Struct, frozen=True):
 
     `was_sent` says that something of it may be on the server. `is_told` says that a purge was told
     already, `is_wanted` that a person has asked for this very sync, `is_named` that they named the
-    thread, `is_deleted` that the server has it in the trash, `is_trashed` that this machine has.
+    thread, `is_deleted` that the server has it in the trash, `is_trashed` that this machine has,
+    `is_borrowed` that it is another user's there, and was not gone on with here.
     """
 
     here: LocalAvailability
@@ -88,6 +89,7 @@ class ThreadComparison(Struct, frozen=True):
     is_named: bool = False
     is_deleted: bool = False
     is_trashed: bool = False
+    is_borrowed: bool = False
 
 
 _OPERATIONS = {
@@ -140,6 +142,8 @@ def choose_operation(comparison: ThreadComparison) -> SyncOperation:
         and not comparison.was_sent
         and comparison.theirs is ServerPosition.UNKNOWN
     ):
+        return SyncOperation.NOTHING
+    if comparison.is_borrowed and not comparison.is_named:
         return SyncOperation.NOTHING
     operation = _OPERATIONS[comparison.ours, comparison.theirs]
     if operation in WRITING_OPERATIONS and comparison.is_busy:

@@ -12,17 +12,23 @@ LOST_SCRUB_TEXT = (
 """A scrub of ours gave way to another one: it is to be done anew."""
 
 
-def explain_refusal(error: RemoteRefusedError, base: str) -> str:
+def explain_refusal(error: RemoteRefusedError, base: str, *, is_lent: bool = False) -> str:
     """Why a thread is parked, and what can be done.
 
     Args:
         error: what the server said.
         base: the thread that it goes on from; empty if none.
+        is_lent: whether that was taken from another user's on a server, and not gone on with.
     """
     if error.code == ErrorCode.TOO_LARGE.value:
         return (
             f"{error.message}; one write of it is larger than that: whoever runs the server can "
             "raise `treadle serve --body-max`"
+        )
+    if error.code == ErrorCode.UNFOLDABLE.value and base and is_lent:
+        return (
+            f"{error.message}: {base} is another user's, who shows it there no more; "
+            f"`treadle sync {base}` sends the copy that is here as your own, then this one goes too"
         )
     if error.code == ErrorCode.UNFOLDABLE.value and base:
         return (

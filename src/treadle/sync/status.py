@@ -62,7 +62,7 @@ def read_status(
     Raises:
         DiskError: the disk refused.
     """
-    state, survey = pending.state(), ThreadComparer(store)
+    state, survey = pending.state(), ThreadComparer(store, cursors.url)
     unsent: list[str] = []
     unfetched: list[str] = []
     private_count = 0

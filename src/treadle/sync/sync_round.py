@@ -89,7 +89,7 @@ class SyncRound:
         self._request = request
         self._on_conflict = on_conflict
         self._may_write = may_write
-        self._comparer = ThreadComparer(context.store)
+        self._comparer = ThreadComparer(context.store, context.cursors.url)
         self._round_entries = RoundEntries(context, report)
         self._entries: dict[str, PendingSyncEntry] = {}
         self._broken_count = 0
@@ -204,7 +204,9 @@ class SyncRound:
             )
         except RemoteRefusedError as error:
             self._save_server_head(thread_id, head, is_refused=operation is SyncOperation.FETCH)
-            why = explain_refusal(error, self._comparer.dependencies(thread_id).base)
+            base = self._comparer.dependencies(thread_id).base
+            is_lent = bool(base) and self._context.store.adopted.find_loan(base) is not None
+            why = explain_refusal(error, base, is_lent=is_lent)
             self._round_entries.park_thread(
                 thread_id, "refused", why, self._read_local_end(thread_id)
             )
@@ -328,7 +330,7 @@ class SyncRound:
         cursor = kit.cursors.get(thread_id) or kit.cursors.new()
         found = reconcile_thread(kit, thread_id, cursor, self._on_conflict)
         self._add_notes(found.notes)
-        self._comparer = ThreadComparer(kit.store)
+        self._comparer = ThreadComparer(kit.store, kit.cursors.url)
         if found.received_count:
             self._report.add("received", thread_id)
         if found.conflict is not None:

@@ -52,10 +52,12 @@ class ThreadComparer:
 
     Args:
         store: the store.
+        url: the server that it is compared with.
     """
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: LocalStore, url: str = "") -> None:
         self._store = store
+        self._url = url
         self._disk = store.folders.disk
         self._dependencies: dict[str, ThreadDependencies] = {}
         self._own_privacy: dict[str, bool] = {}
@@ -92,12 +94,13 @@ class ThreadComparer:
             return replace(gone, was_sent=cursor is not None and cursor.seq > 0)
         end = read_journal_end(self._disk, path)
         acked = Mark() if cursor is None else cursor.acknowledged_mark
+        is_borrowed = self._is_borrowed(thread_id, end, cursor, head)
         unread = ThreadComparison(LocalAvailability.UNREADABLE, theirs=theirs, was_sent=was_sent)
         try:
             is_acked = end is not None and (
                 _mark_of(end) == acked or self._is_privacy_unchanged(path, end, cursor)
             )
-            if self.is_private(thread_id, is_acked=is_acked):
+            if self.is_private(thread_id, is_acked=is_acked or is_borrowed):
                 return ThreadComparison(LocalAvailability.PRIVATE, theirs=theirs, was_sent=was_sent)
             if end is None:
                 return unread
@@ -111,11 +114,6 @@ class ThreadComparer:
             # makes of it; that it is not private is seen again before anything is sent.
             if end is None or not 0 < end.seq < acked.seq:
                 return unread
-        is_parked = (
-            entry is not None
-            and entry.parked != ""
-            and (entry.version, entry.hash) == (end.seq, end.hash)
-        )
         return ThreadComparison(
             LocalAvailability.THERE,
             self._compare_local(path, end, cursor),
@@ -123,11 +121,12 @@ class ThreadComparer:
             was_sent,
             bool(cursor and cursor.is_purged),
             self._store.find_holder(thread_id) is not None,
-            is_parked,
+            _is_parked(entry, end),
             request.is_wanted,
             thread_id in request.named,
             is_deleted,
             in_trash,
+            is_borrowed,
         )
 
     def dependencies(self, thread_id: str) -> ThreadDependencies:
@@ -174,6 +173,14 @@ class ThreadComparer:
             except TreadleError:
                 continue  # it is looked at again, and refused, before anything is sent
         return False if is_acked else self._is_private(thread_id)
+
+    def _is_borrowed(
+        self, thread_id: str, end: Head | None, cursor: Cursor | None, head: ThreadHead | None
+    ) -> bool:
+        # Where the user has an own copy there, the server says where it is, or has said so.
+        if end is None or cursor is not None or head is not None:
+            return False
+        return self._store.adopted.is_borrowed(thread_id, end.seq, self._url)
 
     def _is_privacy_unchanged(self, path: str, end: Head, cursor: Cursor | None) -> bool:
         """Whether what follows the last acknowledged record is short and no word about privacy."""
@@ -241,6 +248,12 @@ def _compare_server(cursor: Cursor | None, head: ThreadHead | None) -> ServerPos
     if cursor.server_mark != cursor.acknowledged_mark:
         return ServerPosition.MOVED
     return ServerPosition.SAME if cursor.seq else ServerPosition.UNKNOWN
+
+
+def _is_parked(entry: PendingSyncEntry | None, end: Head) -> bool:
+    """Whether a thread was held back or refused as it is."""
+    is_same = entry is not None and (entry.version, entry.hash) == (end.seq, end.hash)
+    return is_same and entry is not None and entry.parked != ""
 
 
 def decode_scrub(record: Record) -> Scrubbed | None:

@@ -36,22 +36,23 @@ SIZE_MAX: Final = 512 * 1024 * 1024
 
 
 class _FetchedJournal(Struct, frozen=True):
-    """A journal as the server has it."""
+    """A journal as the server has it; `is_mine` if it is the caller's own there."""
 
     data: bytes
     found: JournalScan
     header: ThreadCreated
+    is_mine: bool
 
 
 class FetchedThread(Struct, frozen=True):
     """A thread that was taken in: how far it is synced, and what is to be told of it.
 
-    One that `is_trashed` is among the threads still, and its cursor is not kept: see
-    `trash_fetched_thread`.
+    What is another user's there has no `cursor`: it is not synced. One that `is_trashed` is among
+    the threads still, and its cursor is not kept: see `trash_fetched_thread`.
     """
 
     thread_id: str
-    cursor: Cursor
+    cursor: Cursor | None
     is_trashed: bool
     notes: tuple[str, ...]
 
@@ -92,6 +93,10 @@ def fetch_thread(
             if _is_local(context, one):
                 continue  # it, or what it goes on from, has come meanwhile, or was made here
             notes = fetch_outputs(context, one, journal.found.records)
+            if not journal.is_mine:
+                context.store.adopt(journal.data, lender=context.cursors.url)
+                taken.append(FetchedThread(one, None, False, notes))
+                continue
             fold = context.store.adopt(journal.data, is_mine=True)
             last = journal.found.head
             cursor = replace(context.cursors.new(), seq=last.seq, hash=last.hash, size=last.size)
@@ -107,6 +112,7 @@ def trash_fetched_thread(context: SyncContext, fetched: FetchedThread) -> None:
     It takes its sub-agents' threads with it, so nobody may be taking in any thread meanwhile.
     Raises as `apply_trash_state`, and `Cursors.put`.
     """
+    assert fetched.cursor is not None
     apply_trash_state(context, fetched.thread_id)
     context.cursors.put(fetched.thread_id, fetched.cursor)
 
@@ -126,7 +132,8 @@ def _fetch_journals(context: SyncContext, thread_id: str) -> list[_FetchedJourna
             raise _make_journal_error(thread_id, "it goes on from too many others")
         seen.add(wanted)
         try:
-            data = b"".join(context.remote.records(wanted, Mark()))
+            # The thread itself stands in the list of the caller's own.
+            data, is_mine = _read_journal(context, wanted, is_mine=wanted == thread_id)
         except RemoteConflictError as error:
             raise RemoteRefusedError(error.message, code=error.code, status=error.status) from error
         except RemoteRefusedError as error:
@@ -135,13 +142,14 @@ def _fetch_journals(context: SyncContext, thread_id: str) -> list[_FetchedJourna
             # A purge leaves forks on the server, which nobody can fold without what was purged.
             raise RemoteRefusedError(
                 f"thread {thread_id} of the server goes on from {wanted}, which was removed from "
-                f"the server: `treadle sync {wanted}` on a machine that has it sends it again",
+                "the server, or is another user's who shows it no more: "
+                f"`treadle sync {wanted}` on a machine that has it sends it",
                 code=error.code,
                 status=error.status,
             ) from error
         size += len(data)
         scanned, header = parse_journal(wanted, data)
-        found.append(_FetchedJournal(data, scanned, header))
+        found.append(_FetchedJournal(data, scanned, header, is_mine))
         base = "" if header.base is None else header.base.thread
         hangs_on |= {base, header.parent or ""}
         wanted = base if is_thread_id(base) and not _is_local(context, base) else ""
@@ -154,6 +162,22 @@ def _fetch_journals(context: SyncContext, thread_id: str) -> list[_FetchedJourna
                 f"server, `treadle private {one} --off` here lets it come",
             )
     return found
+
+
+def _read_journal(context: SyncContext, thread_id: str, *, is_mine: bool) -> tuple[bytes, bool]:
+    """The server's bytes of a thread, and whether it is the caller's own there.
+
+    Several users may have a thread of one id. A fork goes on from the caller's own one, if there
+    is one; what was open in another user's is not the caller's to go on with.
+    """
+    if not is_mine:
+        try:
+            name = f"{thread_id}@{context.cursors.user}"
+            return b"".join(context.remote.records(name, Mark())), True
+        except RemoteRefusedError as error:
+            if error.code != ErrorCode.NOT_FOUND.value:
+                raise
+    return b"".join(context.remote.records(thread_id, Mark())), is_mine
 
 
 def _may_be_private(comparer: ThreadComparer, thread_id: str) -> bool:

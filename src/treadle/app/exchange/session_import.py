@@ -87,6 +87,7 @@ def import_sessions(
     wants_copies: bool = False,
     is_dry: bool = False,
     is_private: bool = False,
+    lender: str = "",
 ) -> Iterator[ImportOutcome]:
     """Import what files and folders hold, one thread after the other, each whole or not at all.
 
@@ -99,12 +100,13 @@ def import_sessions(
         wants_copies: whether sessions that have grown are imported as new threads.
         is_dry: whether to change nothing, and only say what would be done.
         is_private: whether the new threads may never leave this machine.
+        lender: the server that has these threads as another user's; see `LocalStore.adopt`.
 
     Raises:
         UsageError: nothing was named, there is nothing of that name, or it holds no session.
     """
     options = ImportOptions(make_user_redactor().redact, normalise_remote, store.now(), is_private)
-    work = _SessionImporter(store, options, wants_copies=wants_copies, is_dry=is_dry)
+    work = _SessionImporter(store, options, wants_copies=wants_copies, is_dry=is_dry, lender=lender)
     has_any = False
     for found in _find_files(paths, source):
         for outcome in [found] if isinstance(found, ImportOutcome) else work.add(found, source):
@@ -153,12 +155,19 @@ class _SessionImporter:
     """Adds one file after the other; each thread whole or not at all."""
 
     def __init__(
-        self, store: LocalStore, options: ImportOptions, *, wants_copies: bool, is_dry: bool
+        self,
+        store: LocalStore,
+        options: ImportOptions,
+        *,
+        wants_copies: bool,
+        is_dry: bool,
+        lender: str,
     ) -> None:
         self._store = store
         self._options = options
         self._wants_copies = wants_copies
         self._is_dry = is_dry
+        self._lender = lender
         self._seen: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
 
     def add(self, found: SessionFile, source: str) -> Iterator[ImportOutcome]:
@@ -267,7 +276,7 @@ class _SessionImporter:
         elif self._is_dry:
             outcome = "would be imported"
         else:
-            self._store.adopt(part.data)
+            self._store.adopt(part.data, lender=self._lender)
             outcome = "imported"
         summary = None if self._is_dry else self._store.summary(thread)
         title, count = ("", 0) if summary is None else (summary.title, summary.message_count)
@@ -322,7 +331,7 @@ class _SessionImporter:
             )
         if self._is_dry:
             return "would be brought up", f"from version {common} to version {len(theirs)}"
-        update_replica(self._store, part.data)
+        update_replica(self._store, part.data, lender=self._lender)
         return "brought up", f"from version {common} to version {len(theirs)}"
 
 

@@ -59,6 +59,7 @@ def find_unsent(store: LocalStore, account: Account) -> UnsentThreads:
         and line.created_at < account.logged_in_at
         and not line.problem
         and cursors.get(line.id) is None
+        and not store.adopted.is_borrowed(line.id, line.version, account.url)
     ]
     return UnsentThreads(never, len(private))
 

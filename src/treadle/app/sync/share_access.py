@@ -99,7 +99,7 @@ def share_thread(
         engine.check_for_secrets(thread_id)
         if visibility is not None or with_support:
             _record_fact(store, thread_id, Shared(visibility, with_support or None))
-        _send_thread(engine, cursors, thread_id)
+        _send_thread(store, engine, cursors, thread_id)
         with hold_for_request(store, thread_id):
             if visibility is not None:
                 return SharedAddress(target.url)
@@ -169,7 +169,7 @@ def _record_fact(store: LocalStore, thread_id: str, fact: Shared) -> ThreadFold:
         writer.close()
 
 
-def _send_thread(engine: SyncEngine, cursors: Cursors, thread_id: str) -> None:
+def _send_thread(store: LocalStore, engine: SyncEngine, cursors: Cursors, thread_id: str) -> None:
     """Bring the thread to the server, and wait for it.
 
     Raises:
@@ -198,6 +198,8 @@ def _send_thread(engine: SyncEngine, cursors: Cursors, thread_id: str) -> None:
     cursor = cursors.get(thread_id)
     if cursor is None or cursor.is_purged or not cursor.seq:
         note = next((one for one in report.notes if one.startswith(thread_id)), "")
+        if store.adopted.find_loan(thread_id) is not None:
+            note = f"it is another user's there; `treadle sync {thread_id}` sends a copy as yours"
         raise HeldBackError(
             f"thread {thread_id} was not sent, so that nothing of it is shared",
             hint=note or f"`treadle sync {thread_id}` says why",
