@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from treadle.runtime.builder import AgentBuilder as AgentBuilder
     from treadle.runtime.engine import AgentEngine as AgentEngine
     from treadle.runtime.session import Session as Session
+    from treadle.server.journals.postgres_store import PostgresStore as PostgresStore
     from treadle.server_questions import ServerAnswer as ServerAnswer
     from treadle.server_questions import ServerQuestion as ServerQuestion
     from treadle.store.local_store import LocalStore as LocalStore
@@ -141,6 +142,7 @@ _HOME = {
     "OpenAiResponsesProvider": "models.openai.responses",
     "OwnershipViolation": "errors",
     "Places": "store.paths",
+    "PostgresStore": "server.journals.postgres_store",
     "PricedProvider": "models.prices.provider",
     "Question": "core.approval",
     "RecordedModel": "models.recording.player",

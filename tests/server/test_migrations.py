@@ -150,6 +150,11 @@ ADDED: Final[dict[str, Any]] = {
     "threads.size": 3,
     "invitations": 0,
     "settings": 0,
+    "threads.has_journal": False,
+    "writers": 0,
+    "journals": 0,
+    "journal_pieces": 0,
+    "journal_blobs": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

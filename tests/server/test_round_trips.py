@@ -110,7 +110,8 @@ def push(client: httpx2.Client, one: Chain, base: int) -> None:
 def test_a_push_goes_to_postgresql_and_back_as_often_as_it_must(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "INDEX_GATHER_S", PATIENCE_S)  # nothing goes on beside it
+    for pause in ("INDEX_GATHER_S", "UPTAKE_POLL_S"):  # nothing goes on beside it
+        monkeypatch.setattr(services, pause, PATIENCE_S)
     one = chain(batches=[(said("question"), answer("answer"))] * 20)
     with counted(url) as (proxy, through), Running(through, rate=0) as running:
         token = populate(running.database).token("owner")

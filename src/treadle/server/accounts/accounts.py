@@ -33,7 +33,7 @@ from treadle.api.types import (
     UserUpdate,
 )
 from treadle.server.accounts import audit, tokens
-from treadle.server.context import Context, Principal
+from treadle.server.context import Context, Principal, Quota
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 
@@ -63,6 +63,31 @@ def make_first_user(db: Connection, now: str) -> str | None:
     except Refusal:
         return None
     return make_user_token(context, FIRST_USER, NewToken(FIRST_TOKEN)).token
+
+
+def find_principal(db: Connection, name: str) -> Principal | None:
+    """The user of this name, as if he asked himself; `None` if there is none, or he is disabled."""
+    table, organization = schema.users.c, schema.organizations.c
+    query = select(
+        schema.users,
+        organization.name.label("organization"),
+        organization.threads_max.label("organization_threads_max"),
+        organization.storage_max.label("organization_storage_max"),
+    ).where(table.organization_id == organization.id, table.name == name.lower())
+    row = db.execute(query).one_or_none()
+    if row is None or row.disabled_at is not None:
+        return None
+    return Principal(
+        user_id=row.id,
+        user=row.name,
+        organization_id=row.organization_id,
+        organization=row.organization,
+        role=row.role,
+        is_admin=row.is_admin,
+        is_support=row.is_support,
+        quota=Quota(row.threads_max, row.storage_max),
+        organization_quota=Quota(row.organization_threads_max, row.organization_storage_max),
+    )
 
 
 def get_current_user(context: Context) -> Me:

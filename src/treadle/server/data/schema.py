@@ -19,6 +19,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.dialects import postgresql
 
@@ -158,6 +159,8 @@ threads: Final = Table(
     Column("size", Number, nullable=False, server_default="0"),
     # The `ThreadSummary` as JSON: what lists show.
     Column("summary", BytewiseText, nullable=False),
+    # Whether workers append to it: its records may be ahead of this row, and it may be held.
+    Column("has_journal", Boolean, nullable=False, server_default=text("false")),
     Index(None, "id"),
     Index(None, "owner_id", "id", unique=True),
     Index(None, "owner_id", "change"),
@@ -192,7 +195,7 @@ blobs: Final = Table(
     "blobs",
     metadata,
     Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
-    Column("sha256", BytewiseText, primary_key=True),
+    Column("sha256", BytewiseText, primary_key=True, index=True),
     Column("size", Number, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -266,4 +269,60 @@ changes: Final = Table(
     # `records`, `document`, `deleted`, `restored`, `visibility`, `purged`, `rewritten`.
     Column("kind", BytewiseText, nullable=False),
     Column("at", BytewiseText, nullable=False),
+)
+
+_IS_AHEAD: Final = text("ahead_at IS NOT NULL AND problem = ''")
+
+writers: Final = Table(
+    "writers",
+    metadata,
+    # A process that holds threads: one lease for all of them, however many they are.
+    Column("id", Number, primary_key=True),
+    # The machine and the process, for people.
+    Column("name", BytewiseText, nullable=False),
+    # Milliseconds since 1970 by the clock of the database; no other clock is asked.
+    Column("lease_until", Number, nullable=False),
+)
+
+journals: Final = Table(
+    "journals",
+    metadata,
+    Column("owner_id", ForeignKey("users.id"), primary_key=True),
+    Column("id", BytewiseText, primary_key=True),
+    # That of `threads`; NULL where the bytes are no records (`journal_pieces` has them).
+    Column("thread_key", BytewiseText),
+    # The program's own name for it, as UTF-8: PostgreSQL takes no NUL in a text.
+    Column("key", LargeBinary),
+    # Counts those who have held it: who was given it earlier appends nothing any more.
+    Column("epoch", Number, nullable=False),
+    # NULL: nobody holds it. One whose row is gone, or whose lease is over, holds it no longer.
+    Column("writer_id", Number),
+    Column("seq", Number, nullable=False),
+    Column("size", Number, nullable=False),
+    # Since when it has records that the thread's row, its commits and the search know nothing of.
+    Column("ahead_at", Number),
+    # Why these cannot be taken in; empty if nobody has failed.
+    Column("problem", BytewiseText, nullable=False, server_default=""),
+    Index(None, "owner_id", "key", unique=True),
+    Index(None, "ahead_at", sqlite_where=_IS_AHEAD, postgresql_where=_IS_AHEAD),
+)
+
+journal_pieces: Final = Table(
+    "journal_pieces",
+    metadata,
+    Column("owner_id", Number, primary_key=True, autoincrement=False),
+    Column("id", BytewiseText, primary_key=True),
+    Column("start", Number, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
+journal_blobs: Final = Table(
+    "journal_blobs",
+    metadata,
+    # Large outputs as workers keep them, before a record names them; `blobs` gets them with it.
+    Column("owner_id", Number, primary_key=True, autoincrement=False),
+    Column("sha256", BytewiseText, primary_key=True),
+    # The last time that a worker had it kept.
+    Column("kept_at", Number, nullable=False),
+    Column("body", LargeBinary, nullable=False),
 )

@@ -80,6 +80,7 @@ class Application:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.services.schedule_indexing()  # what a process that died has left
+        self.services.start_journal_uptake()
         yield
         self.stop()
         await self.services.close()

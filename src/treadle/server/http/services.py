@@ -26,6 +26,7 @@ from treadle.server.http.settings import ServerConfig
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 from treadle.server.threads import listener_updates
 from treadle.server.threads.change_feed import find_newest_change
+from treadle.server.threads.journal_uptake import take_in_oldest_journal
 from treadle.server.threads.listener_updates import ListenerUpdate
 
 Result = TypeVar("Result")
@@ -46,6 +47,9 @@ INDEX_STEP_S: Final = 1.0
 """So long taking in texts waits for other writers."""
 
 INDEX_POLL_S: Final = 0.02
+
+UPTAKE_POLL_S: Final = 1.0
+"""Between two looks for records of workers, where there were none."""
 
 BODY_MEMORY_SHARES: Final = 4
 """Users that it takes to fill the room for bodies."""
@@ -77,6 +81,8 @@ class Services:
         self._index_task: asyncio.Task[None] | None = None
         self._has_more_to_index = False
         self._index_limiter = CapacityLimiter(1)
+        self._uptake_task: asyncio.Task[None] | None = None
+        self._uptake_limiter = CapacityLimiter(1)
         self._health_limiter = CapacityLimiter(HEALTH_THREADS_MAX)
         self._listener_limiter = CapacityLimiter(LISTENER_THREADS_MAX)
 
@@ -182,12 +188,40 @@ class Services:
             return "failed"
         return "done" if has_done else "idle"
 
+    def start_journal_uptake(self) -> None:
+        """Take in what workers record, until `close`."""
+        if self.database.dialect == "postgresql":
+            self._uptake_task = asyncio.get_running_loop().create_task(self._take_in_journals())
+
+    async def _take_in_journals(self) -> None:
+        """Workers tell nobody: asking costs one look at an index that is nearly always empty."""
+        while True:
+            try:
+                has_more = await to_thread.run_sync(
+                    lambda: self.database.run(
+                        lambda db: take_in_oldest_journal(db, self.now()),
+                        is_write=True,
+                        wait_s=INDEX_STEP_S,
+                    ),
+                    limiter=self._uptake_limiter,
+                )
+            except Refusal:
+                has_more = False  # the database is not there, or others are in the way
+            except Exception as error:  # noqa: BLE001  it is in the log; the next look goes on
+                logs.log_event("uptake_failed", level=logging.ERROR, error=error)
+                has_more = False
+            if has_more:
+                self.schedule_indexing()
+            else:
+                await asyncio.sleep(UPTAKE_POLL_S)
+
     async def close(self) -> None:
         """End what goes on behind the answers."""
-        if self._index_task is not None:
-            self._index_task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._index_task
+        for task in (self._index_task, self._uptake_task):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
 
     async def run_health_check(self, function: Callable[[], Result]) -> Result:
         """Run what must not wait behind requests, in a thread; who gives up on it leaves it."""

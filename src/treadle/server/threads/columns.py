@@ -123,6 +123,7 @@ PURGED_COLUMNS: Final[dict[str, Any]] = {
     "message_count": 0,
     "size": 0,
     "is_shared_with_support": False,
+    "has_journal": False,
     "visibility": "private",
 }
 """What the row of a thread says when all that was said in it is gone."""

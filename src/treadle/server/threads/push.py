@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
@@ -45,6 +45,7 @@ from treadle.server.threads.commits import (
     insert_if_absent,
     update_commits,
 )
+from treadle.server.threads.journal_holds import note_taken_in, take_from_workers
 from treadle.server.threads.push_validation import Batch, read_batch
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import GitFields
@@ -102,7 +103,7 @@ def push_records(context: Context, thread_id: str, base: Mark, body: bytes) -> T
     if row is None or row.purged_at is not None:
         if base != Mark():
             raise make_conflict_refusal(Mark(), base)
-        return _create_thread(context, thread_id, row, batch)
+        return create_thread(context, thread_id, row, batch)
     stands_at = Mark(row.version, row.hash)
     if row.kind != RECORDS_KIND:
         raise make_conflict_refusal(stands_at, base)
@@ -149,7 +150,13 @@ def append_facts(
 
 
 def append_records(
-    context: Context, row: Row[Any], folded: CachedFold, batch: Batch, kind: ChangeKind
+    context: Context,
+    row: Row[Any],
+    folded: CachedFold,
+    batch: Batch,
+    kind: ChangeKind,
+    *,
+    is_kept: bool = False,
 ) -> ThreadHead:
     """Keep records that follow what is here.
 
@@ -159,13 +166,18 @@ def append_records(
         folded: the fold at the base; it is taken over.
         batch: what follows.
         kind: as watchers are told.
+        is_kept: whether a worker has put the records themselves here.
 
     Raises:
-        Refusal: as `push`.
+        Refusal: as `push`; a worker is at work on the thread.
     """
     before = FoldBeforePush(folded.fold)
     entries = apply_records(folded, batch)
-    if kind == RECORDS_KIND and not folded.fold.is_trashed:  # to go into the trash is always free
+    if row.has_journal and not is_kept:
+        take_from_workers(context, row, batch.mark.seq)
+    if is_kept:
+        pass  # a worker cannot be refused what it has done
+    elif kind == RECORDS_KIND and not folded.fold.is_trashed:  # to go into the trash is always free
         quotas.check_quota(context, batch.size)
     values = {**make_thread_values(context, folded, row), "size": row.size + batch.size}
     where = {"its_key": row.key, "its_version": row.version, "its_hash": row.hash}
@@ -175,16 +187,34 @@ def append_records(
     else:
         changed = context.db.execute(_UPDATE_THREAD, {**values, **where})
         assert changed.rowcount == 1, "SQLite has one writer at a time"
-    store_records(context, folded, batch, entries, before)
+    store_records(context, folded, batch, entries, before, is_kept=is_kept)
+    if is_kept:
+        note_taken_in(context, row, batch.mark.seq)
     head = publish_change(context, row.key, batch.mark, kind)
     FOLD_CACHE.put(folded)
     return head
 
 
-def _create_thread(
-    context: Context, thread_id: str, purged: Row[Any] | None, batch: Batch
+def create_thread(
+    context: Context,
+    thread_id: str,
+    purged: Row[Any] | None,
+    batch: Batch,
+    *,
+    has_journal: bool = False,
 ) -> ThreadHead:
-    """Make a thread from its first records, or make one again that was purged."""
+    """Make a thread from its first records, or make one again that was purged.
+
+    Args:
+        context: a transaction that writes; nothing is kept if this raises.
+        thread_id: the thread.
+        purged: the row of one of the caller's that had this id.
+        batch: its first records.
+        has_journal: whether workers append to it.
+
+    Raises:
+        Refusal: as `push_records`.
+    """
     header, below = check_header(context, thread_id, batch)
     quotas.check_quota(context, batch.size, is_new=True)
     key = choose_key(context, thread_id) if purged is None else purged.key
@@ -202,6 +232,7 @@ def _create_thread(
         "size": batch.size,
         "purged_at": None,
         "is_shared_with_support": False,
+        "has_journal": has_journal,
     }
     if purged is None:
         if not insert_if_absent(
@@ -305,23 +336,12 @@ def store_records(
     before: FoldBeforePush,
     *,
     is_new: bool = False,
+    is_kept: bool = False,
 ) -> None:
-    """Everything of a batch besides the thread's row."""
+    """Everything of a batch besides the thread's row; without the records if they are kept."""
     db, fold, key = context.db, folded.fold, folded.key
-    rows = [
-        {
-            "thread_id": key,
-            "seq": record.seq,
-            "hash": record.hash,
-            "at": record.at,
-            "line": line.decode(),
-        }
-        for record, line in zip(batch.records, batch.lines, strict=True)
-    ]
-    if db.dialect.name == "postgresql":
-        insert_later(db, *_RECORDS_SQL, rows)
-    else:
-        db.execute(_INSERT_RECORDS, rows)
+    if not is_kept:
+        _insert_records(db, key, batch)
     if folded.is_snapshot_due:
         store_snapshot(db, folded)
     if fold.git != before.git or is_new:
@@ -337,6 +357,23 @@ def store_records(
             audit.log_action(context, said, key)
     if fold.is_shared_with_support != before.is_shared_with_support:
         support.apply_sharing_change(context, key, is_shared=fold.is_shared_with_support)
+
+
+def _insert_records(db: Connection, key: str, batch: Batch) -> None:
+    rows = [
+        {
+            "thread_id": key,
+            "seq": record.seq,
+            "hash": record.hash,
+            "at": record.at,
+            "line": line.decode(),
+        }
+        for record, line in zip(batch.records, batch.lines, strict=True)
+    ]
+    if db.dialect.name == "postgresql":
+        insert_later(db, *_RECORDS_SQL, rows)
+    else:
+        db.execute(_INSERT_RECORDS, rows)
 
 
 def check_header(

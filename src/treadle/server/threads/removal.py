@@ -37,6 +37,7 @@ from treadle.server.refusals import Refusal
 from treadle.server.threads.change_feed import make_head, publish_change
 from treadle.server.threads.columns import PURGED_COLUMNS
 from treadle.server.threads.forks import find_forks, rebuild_fork
+from treadle.server.threads.journal_holds import remove_journal, take_from_workers
 from treadle.server.threads.push import (
     RECORDS_KIND,
     FoldBeforePush,
@@ -81,6 +82,8 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
         if batch.mark.seq <= row.version and has_mark(context.db, row.key, batch.mark):
             return make_head(row)
         raise make_conflict_refusal(stands_at, base)
+    if row.has_journal:
+        take_from_workers(context, row, batch.mark.seq)
     header, below = check_header(context, row.id, batch)
     folded = make_initial_fold(context.db, row.key, header, below)
     entries = apply_records(folded, batch)
@@ -137,6 +140,9 @@ def purge_thread(context: Context, thread_id: str) -> ThreadHead:
     row = access.find_thread(context, thread_id, Verb.PURGE, for_update=True)
     if row.purged_at is not None:
         return make_head(row)
+    if row.has_journal:
+        take_from_workers(context, row, 0)
+        remove_journal(context, row)
     _delete_rows(context.db, row.key, *_TEXT_TABLES, blobs, shares, support_access)
     search.erase_texts(context.db, row.key)
     gone = Mark()

@@ -1,0 +1,1 @@
+"""Threads of the server to which workers append: a store for agents, `PostgresStore`."""

@@ -1,0 +1,261 @@
+"""A store on the tables of a team's server, for agents on many machines: `PostgresStore`."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from types import TracebackType
+from typing import Any, Final, Self
+
+from msgspec import Struct
+
+from treadle.errors import ConfigError, StoreError, ThreadBusyError, UnknownThreadError
+from treadle.server.accounts.accounts import find_principal
+from treadle.server.context import Principal
+from treadle.server.journals import statements
+from treadle.server.journals.holds import (
+    NewJournal,
+    begin_journal,
+    measure_beginning,
+    take_journal,
+)
+from treadle.server.journals.postgres_journal import JournalPlace, PostgresJournal
+from treadle.server.journals.writer_lease import WriterLease, return_lease, share_lease
+from treadle.store.local_store import utc_now
+from treadle.thread.record import Head
+
+LEASE_S: Final = 10.0
+PATIENCE_S: Final = 60.0
+READ_COUNT: Final = 200
+"""So many records are read at a time."""
+KNOWN_END_COUNT: Final = 4096
+"""Of so many threads it is known where the last reader has stopped."""
+
+
+class _KnownEnd(Struct, frozen=True):
+    """Where a record ends, so that who goes on reading there need not measure all before it."""
+
+    seq: int
+    hash: str
+
+
+class PostgresStore:
+    """Threads on PostgreSQL, for agents that run on any number of machines (`treadle.Store`).
+
+    The database is that of a team's server, and its threads are the owner's there: in lists, in the
+    search and on pages a moment later. One process at a time appends to a thread. It has a lease
+    for all that it holds, which it renews by itself; when it dies or is stopped, others get its
+    threads when the lease is over, and it appends nothing to these any more.
+
+    Nothing is opened before it is needed. The stores of one process on one database share
+    connections and lease.
+
+    Args:
+        url: `postgresql://USER:PASSWORD@HOST/NAME`.
+        owner: the name of a user of the server, whose threads these are.
+        lease_s: for so many seconds others wait for a process that has died or was stopped.
+        patience_s: for so many seconds a database that cannot be reached is tried again.
+
+    Raises:
+        ConfigError: the URL names no PostgreSQL.
+    """
+
+    def __init__(
+        self, url: str, owner: str, *, lease_s: float = LEASE_S, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.lease_s = lease_s
+        self.owner = owner
+        self._lease: WriterLease = share_lease(url, lease_s, patience_s)
+        self._principal: Principal | None = None
+        self._known_ends: OrderedDict[tuple[str, int], _KnownEnd] = OrderedDict()
+        self._ends_lock = Lock()
+        self._is_closed = False
+
+    # ---- the life of it -----------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give the connections back; the last store of a process ends its lease."""
+        if not self._is_closed:
+            self._is_closed = True
+            return_lease(self._lease)
+
+    def __enter__(self) -> Self:
+        """Opens nothing yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """See `close`."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Opens nothing yet."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """See `close`."""
+        self.close()
+
+    def _open(self) -> Principal:
+        """The owner, once the database was looked at.
+
+        Raises:
+            ConfigError: it loses what it acknowledges, is of another version, or has no such user.
+            StoreError: it cannot be reached; the store was closed.
+        """
+        if self._is_closed:
+            raise StoreError("this store was closed", hint="make another one")
+        if self._principal is None:
+            self._lease.prepare()
+            self._principal = self._lease.repeat(
+                lambda: self._lease.database.run(
+                    lambda db: find_principal(db, self.owner), is_write=False
+                )
+            )
+        if self._principal is None:
+            raise ConfigError(
+                f"the server has no user {self.owner!r}, or that user is disabled",
+                hint=f"an admin makes it: treadle admin users add {self.owner}",
+            )
+        return self._principal
+
+    def _query(self, statement: str, **values: object) -> Sequence[tuple[Any, ...]]:
+        values["owner"] = self._open().user_id
+        return self._lease.repeat(lambda: self._lease.query(statement, values))
+
+    # ---- the port -----------------------------------------------------------------------------
+
+    def now(self) -> str:
+        """See `Store.now`; the clock of this machine. What a lease takes is not measured by it."""
+        return utc_now()
+
+    def begin(self, thread_id: str, data: bytes, key: str = "") -> PostgresJournal | None:
+        """See `Store.begin`. A thread that says that it is private is refused."""
+        owner, is_repeated = self._open(), False
+        new = NewJournal(thread_id, data, key.encode() or None)
+
+        def attempt() -> JournalPlace | None:
+            nonlocal is_repeated
+            was_tried, is_repeated = is_repeated, True
+            writer_id = self._lease.ensure_writer()
+            return self._lease.database.run(
+                lambda db: begin_journal(db, owner, writer_id, new, was_tried=was_tried),
+                is_write=True,
+            )
+
+        hold = (_get_id(owner), thread_id)
+        place = None
+        is_new = self._lease.reserve(hold)
+        try:
+            place = self._lease.repeat(attempt) if is_new else None
+        finally:
+            if is_new and place is None:
+                self._lease.forget(hold)
+        if place is not None:
+            return PostgresJournal(self._lease, place, measure_beginning(new))
+        if self._query(statements.FIND_THREAD, id=thread_id):
+            raise StoreError(f"there is a thread {thread_id} already", hint="hold it")
+        return None
+
+    def hold(self, thread_id: str) -> PostgresJournal:
+        """See `Store.hold`."""
+        owner = self._open()
+        hold = (_get_id(owner), thread_id)
+        if not self._lease.reserve(hold):
+            raise ThreadBusyError(thread_id, is_own=True)
+
+        def attempt() -> tuple[JournalPlace, Head]:
+            writer_id = self._lease.ensure_writer()
+            return self._lease.database.run(
+                lambda db: take_journal(db, hold, writer_id), is_write=True
+            )
+
+        try:
+            place, head = self._lease.repeat(attempt)
+        except BaseException:
+            self._lease.forget(hold)
+            raise
+        return PostgresJournal(self._lease, place, head)
+
+    def read(self, thread_id: str, start: int = 0) -> Iterator[bytes]:
+        """See `Store.read`."""
+        found = self._query(statements.FIND_THREAD, id=thread_id)
+        if not found:
+            raise UnknownThreadError(f"there is no thread {thread_id}")
+        key: str | None = found[0][0]
+        if key is None:
+            return self._read_pieces(thread_id, start)
+        return self._read_records(key, start)
+
+    def _read_records(self, key: str, start: int) -> Iterator[bytes]:
+        seq, at = self._find_place(key, start)
+        while True:
+            rows = self._query(statements.READ_RECORDS, thread_key=key, first=seq, count=READ_COUNT)
+            if not rows:
+                return
+            data = b"".join(line.encode() + b"\n" for _, _, line in rows)
+            yield data[max(0, start - at) :]
+            at += len(data)
+            seq = rows[-1][0] + 1
+            self._remember_end(key, at, _KnownEnd(rows[-1][0], rows[-1][1]))
+
+    def _find_place(self, key: str, start: int) -> tuple[int, int]:
+        """The record that holds byte `start`, or is the next one, and the byte it begins with."""
+        if start <= 0:
+            return 1, 0
+        known = self._known_ends.get((key, start))
+        if known is not None and self._query(
+            statements.HAS_RECORD_HASH, thread_key=key, seq=known.seq, hash=known.hash
+        ):
+            return known.seq + 1, start
+        found = self._query(statements.FIND_PLACE, thread_key=key, start=start)
+        if found:
+            return int(found[0][0]), int(found[0][1])
+        ((last, size),) = self._query(statements.MEASURE_RECORDS, thread_key=key)
+        return int(last) + 1, int(size)
+
+    def _remember_end(self, key: str, at: int, end: _KnownEnd) -> None:
+        with self._ends_lock:
+            self._known_ends[key, at] = end
+            if len(self._known_ends) > KNOWN_END_COUNT:
+                self._known_ends.popitem(last=False)
+
+    def _read_pieces(self, thread_id: str, start: int) -> Iterator[bytes]:
+        while rows := self._query(statements.READ_PIECE, id=thread_id, start=start):
+            ((at, body),) = rows
+            yield bytes(body)[max(0, start - at) :]
+            start = at + len(body)
+
+    def ids(self) -> Sequence[str]:
+        """See `Store.ids`; without those in the trash."""
+        return [row[0] for row in self._query(statements.LIST_IDS)]
+
+    def find_key(self, key: str) -> str | None:
+        """See `Store.find_key`."""
+        found = self._query(statements.FIND_KEY, key=key.encode())
+        return found[0][0] if found else None
+
+    def keep_blob(self, name: str, data: bytes) -> None:
+        """See `Store.keep_blob`."""
+        values = {"owner": self._open().user_id, "name": name, "body": data}
+        self._lease.repeat(lambda: self._lease.execute(statements.KEEP_BLOB, values))
+
+    def load_blob(self, name: str) -> bytes | None:
+        """See `Store.load_blob`."""
+        found = self._query(statements.LOAD_BLOB, name=name)
+        return bytes(found[0][0]) if found else None
+
+
+def _get_id(owner: Principal) -> int:
+    assert owner.user_id is not None
+    return owner.user_id

@@ -1,0 +1,130 @@
+"""Threads of workers are threads of the team's server, and nobody writes to one beside a worker."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from server.journals.stores import take_in_all
+from server.people import People, at
+from treadle import (
+    Agent,
+    PostgresStore,
+    RiskLevel,
+    ScriptedModel,
+    Threads,
+    tool,
+)
+from treadle.api.marks import Mark
+from treadle.server import search
+from treadle.server.refusals import Refusal
+from treadle.server.search.thread_lists import list_threads
+from treadle.server.threads import threads as service
+from treadle.thread.codec import encode_entry
+from treadle.thread.facts import Tagged
+from treadle.thread.record import Head, encode_batch
+
+LONG = "wool " * 20_000
+
+
+@tool(risk=RiskLevel.LOW)
+def list_wool() -> str:
+    """List all wool."""
+    return LONG
+
+
+def _make_agent(store: PostgresStore) -> Agent[None, str]:
+    model = ScriptedModel.of(
+        {"when": {"user": "list", "step": 0}, "calls": [{"tool": "list_wool"}]},
+        {"text": "A loom stands ready."},
+    )
+    return Agent("weaver", model=model, tools=[list_wool], store=store)
+
+
+async def _talk(store: PostgresStore, *prompts: str) -> str:
+    async with _make_agent(store).thread("Ann") as thread:
+        for prompt in prompts:
+            await thread.send(prompt)
+        thread_id: str = thread.id
+        return thread_id
+
+
+async def test_a_thread_of_a_worker_is_in_lists_and_in_the_search(
+    open_store: partial[PostgresStore], people: People
+) -> None:
+    thread_id = await _talk(open_store(), "Hello", "list it")
+    take_in_all(people.database)
+    whole = b"".join(open_store().read(thread_id))
+    with people.reading() as context:
+        head = service.read_head(context, thread_id)
+        lines = service.read_records(context, thread_id, 0, 1000)
+        (line,) = list_threads(context).threads
+        hits = search.search_threads(context, "loom stands").hits
+        (call,) = [
+            record for record in lines if b'"tool_completed"' in record and b'"sha256"' in record
+        ]
+    assert b"".join(one + b"\n" for one in lines) == whole
+    assert [hit.thread.summary.id for hit in hits] == [thread_id]
+    shown = line.summary
+    assert (shown.id, shown.version, shown.message_count) == (thread_id, head.version, 6)
+    digest = call.partition(b'"sha256":"')[2][:64].decode()
+    with people.reading("owner") as context:
+        assert service.get_blob(context, thread_id, digest) == LONG.encode()
+
+
+async def test_what_is_taken_in_goes_on_where_it_was(
+    open_store: partial[PostgresStore], people: People
+) -> None:
+    for number in range(1, 4):
+        thread_id = await _talk(open_store(), f"Number {number}")
+        take_in_all(people.database)
+        with people.reading() as context:
+            head = service.read_head(context, thread_id)
+            at_end = service.read_records(context, thread_id, Mark(head.version, head.hash), 10)
+        assert at_end == []
+        assert Threads(open_store()).load(thread_id).head.seq == head.version
+
+
+async def test_a_push_to_a_thread_that_a_worker_holds_is_refused(
+    open_store: partial[PostgresStore], people: People
+) -> None:
+    store = open_store()
+    thread_id = await _talk(store, "Hello")
+    take_in_all(people.database)
+    whole = b"".join(store.read(thread_id))
+    held = store.hold(thread_id)
+    with people.reading() as context:
+        head = service.read_head(context, thread_id)
+    mark = Mark(head.version, head.hash)
+    end = Head(head.version, head.hash, at(9e8), len(whole))
+    more, _ = encode_batch(end, at(9e8), [encode_entry(Tagged(added=("new",)))[1]])
+    for refused in (
+        lambda: _push(people, thread_id, mark, more),
+        lambda: _delete(people, thread_id),
+        lambda: _purge(people, thread_id),
+    ):
+        with pytest.raises(Refusal, match="a worker is at work"):
+            refused()
+    held.append(more, len(whole))  # nothing of all that was in the way
+    held.close()
+    with pytest.raises(Refusal, match="not taken in yet"):
+        _delete(people, thread_id)
+    take_in_all(people.database)
+    _delete(people, thread_id)
+    assert thread_id not in store.ids()
+
+
+def _push(people: People, thread_id: str, mark: Mark, data: bytes) -> None:
+    with people.writing() as context:
+        service.push_records(context, thread_id, mark, data)
+
+
+def _delete(people: People, thread_id: str) -> None:
+    with people.writing(now=at(9e8)) as context:
+        service.delete_thread(context, thread_id, None)
+
+
+def _purge(people: People, thread_id: str) -> None:
+    with people.writing() as context:
+        service.purge_thread(context, thread_id)
