@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from treadle.secrets.byte_dumps import in_dumps
+from treadle.secrets.byte_dumps import Dump, in_dumps
 
 BASE64_LENGTH_MIN: Final = 24
 """Characters of base64 that may hold a token."""
@@ -77,8 +77,16 @@ def _decoded(run: bytes, skip: int) -> bytes:
         return b""
 
 
-def glimpse(words: bytes, data: bytes) -> bytes:
-    """All that the base64 and the percent signs in some bytes may hide, one after the other.
+class HiddenTexts(Struct, frozen=True):
+    """All that some bytes may hide in each form of `VIEWS`, one text after the other."""
+
+    base64: str
+    percent: str
+    dumps: str
+
+
+def glimpse(words: bytes, data: bytes) -> HiddenTexts:
+    """What the base64, the percent signs and the dumps in some bytes may hide.
 
     Args:
         words: the long words of the bytes, with spaces between them.
@@ -87,15 +95,15 @@ def glimpse(words: bytes, data: bytes) -> bytes:
     runs = _BASE64.findall(words.translate(_FROM_URL))
     runs += [_joined(lines)[0] for _, lines in _lines(_LONG_RUN.findall(words), data)]
     found: list[bytes] = []
-    for run in runs:
+    for run in dict.fromkeys(runs):
         for found_bytes in _readings(run):
             # Chance makes hardly a word of bytes: what is left to be looked through is short.
             found += _WORDS.findall(found_bytes)
+    percent = b""
     if _RESERVED.search(words):
-        signed = [word for word in words.split() if b"%" in word]
-        found.append(unquote_to_bytes(b" ".join(signed)))
-    found += (dump.text.encode("latin-1") for dump in in_dumps(data))
-    return b"\0".join(found)
+        percent = unquote_to_bytes(b" ".join(word for word in words.split() if b"%" in word))
+    dumps = "\0".join(dump.text for dump in in_dumps(data))
+    return HiddenTexts(b"\0".join(found).decode("latin-1"), percent.decode("latin-1"), dumps)
 
 
 def _readings(run: bytes) -> list[bytes]:
@@ -243,6 +251,14 @@ def in_percent(data: bytes) -> Iterator[DecodedText]:
         signs = [piece.start() - 2 * number for number, piece in places]
         text = unquote_to_bytes(word[0]).decode("latin-1")
         yield DecodedText(text, partial(_signed, start, signs))
+
+
+VIEWS: Final[tuple[Callable[[bytes], Iterator[DecodedText | Dump]], ...]] = (
+    in_base64,
+    in_percent,
+    in_dumps,
+)
+"""What each form of hidden text is in some bytes, as `HiddenTexts` has them."""
 
 
 def unwrapped(text: str, start: int) -> DecodedText | None:

@@ -8,19 +8,17 @@ signs hide them. Only where literals stand, the patterns of their rules are trie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from treadle.secrets.byte_dumps import Dump, in_dumps
+from treadle.secrets.byte_dumps import Dump
 from treadle.secrets.encoded_secrets import (
+    VIEWS,
     WRAPPED_LENGTH_MAX,
     DecodedText,
     glimpse,
-    in_base64,
-    in_percent,
     unwrapped,
 )
 from treadle.secrets.placeholders import is_placeholder, is_sample
@@ -29,21 +27,48 @@ from treadle.secrets.token_rules import NAME_DISTANCE_MAX, RULES, TokenRule, is_
 WORD_LENGTH_MIN: Final = 16
 """Characters of a word that may hold a token, or the first line of one that was cut."""
 
+WHOLE_LENGTH_MIN: Final = 32
+"""Characters of a token that no line end stands in, where it is not known by a name before it."""
+
 VALUE_LENGTH_MIN: Final = 27
 """Characters, in one piece, of a value that is known by its name."""
 
 UNWRAPPED_COUNT_MAX: Final = 1_000
 """So often in a text it is tried whether a token was cut into lines."""
 
+_FEW: Final = 100
+"""Words; to see which of them are different costs more than it saves then."""
+
 _IN_WORDS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=~:$%"
 _APART: Final = bytes(one if one in _IN_WORDS else 32 for one in range(256))
-_IN_TEXT: Final = tuple({one: None for rule in RULES if rule.is_whole for one in rule.literals})
-_HIDDEN: Final = tuple({one: one.encode() for rule in RULES for one in rule.literals}.items())
-_IN_NAME: Final = {one: one.encode() for rule in RULES if rule.is_named for one in rule.literals}
-_IN_WORD: Final = tuple(
-    item for item in _HIDDEN if item[0] not in _IN_TEXT and item[0] not in _IN_NAME
+_LITERALS: Final = tuple(dict.fromkeys(one for rule in RULES for one in rule.literals))
+_IN_TEXT: Final = frozenset(one for rule in RULES if rule.is_whole for one in rule.literals)
+_IN_NAME: Final = tuple(
+    dict.fromkeys(one for rule in RULES if rule.is_named for one in rule.literals)
 )
-_LONG_WORD: Final = re.compile(rb"[^ ]{%d,}+" % WORD_LENGTH_MIN)
+
+
+def _by_part(literals: Iterable[str], parts: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Literals by the first of some parts that they have: what lacks a part has none of them."""
+    return {
+        part: found
+        for part in parts
+        if (
+            found := tuple(
+                one for one in literals if next(each for each in parts if each in one) == part
+            )
+        )
+    }
+
+
+_IN_TEXT_BY_PART: Final = _by_part(_IN_TEXT, ("://", ":\\/", ":\\\\/", ""))
+_IN_PIECES: Final = frozenset(one for rule in RULES if rule.can_wrap for one in rule.literals)
+_IN_WORD: Final = tuple(one for one in _LITERALS if one not in _IN_TEXT and one not in _IN_NAME)
+_PARTS: Final = ("_", ".", ":", "-", "")
+_IN_WORD_BY_PART: Final = _by_part([one for one in _IN_WORD if one in _IN_PIECES], _PARTS)
+_IN_WHOLE_WORD: Final = tuple(one for one in _IN_WORD if one not in _IN_PIECES)
+# To begin with a space makes it twice as fast: of a short word no other character is tried.
+_LONG_WORD: Final = re.compile(rb" [^ ]{%d,}+" % WORD_LENGTH_MIN)
 _VALUE: Final = re.compile(rb"[A-Za-z0-9+/_-]{%d,}+" % VALUE_LENGTH_MIN)
 
 
@@ -69,25 +94,46 @@ def find_shapes(
         has_rules: whether formats are looked for.
     """
     data = text.encode("utf-8", "surrogatepass")
-    words = b" ".join(_LONG_WORD.findall(data.translate(_APART)))
-    found = list(_find(text, _plain_literals(text, data, words))) if has_rules else []
-    glimpsed = glimpse(words, data)
-    if glimpsed:
-        literals = [one for one, found in _HIDDEN if has_rules and found in glimpsed]
-        known = {one: kind for one, kind in (values or {}).items() if one.encode() in glimpsed}
-        found += _find_hidden(text, literals, known) if literals or known else ()
-    return sorted(set(found))
+    long_words = _LONG_WORD.findall(b" " + data.translate(_APART))
+    words = b"".join(long_words)
+    found: list[Shape] = []
+    if has_rules:
+        # In code most long words stand many times.
+        different = long_words if len(long_words) < _FEW else list(dict.fromkeys(long_words))
+        literals = _plain_literals(text, different, _names(data, words))
+        found += _find(text, literals) if literals else ()
+    hidden = glimpse(words, data)
+    for decoded, views in zip((hidden.base64, hidden.percent, hidden.dumps), VIEWS, strict=True):
+        if decoded:
+            literals = [one for one in _LITERALS if one in decoded] if has_rules else []
+            known = {one: kind for one, kind in (values or {}).items() if one in decoded}
+            found += _find_hidden(text, views, literals, known) if literals or known else ()
+    return sorted(set(found)) if found else found
 
 
-def _plain_literals(text: str, data: bytes, words: bytes) -> list[str]:
-    """Which literals of the rules stand in a text as they are."""
-    plain = [one for one in _IN_TEXT if one in text]
-    plain += [one for one, found in _IN_WORD if found in words]
-    names = _names(data, words)
-    return plain + [one for one, found in _IN_NAME.items() if found in names]
+def _plain_literals(text: str, long_words: Sequence[bytes], names: str) -> list[str]:
+    """Which literals of the rules stand in a text as they are.
+
+    Args:
+        text: the text.
+        long_words: its long words, each with a space before it.
+        names: what stands before its values.
+    """
+    words = b"".join(long_words).decode("ascii")
+    whole = b"".join([one for one in long_words if len(one) > WHOLE_LENGTH_MIN]).decode("ascii")
+    plain = [
+        one
+        for where, by_part in ((text, _IN_TEXT_BY_PART), (words, _IN_WORD_BY_PART))
+        for part, literals in by_part.items()
+        if part in where
+        for one in literals
+        if one in where
+    ]
+    plain += [one for one in _IN_WHOLE_WORD if one in whole] if whole else ()
+    return plain + [one for one in _IN_NAME if one in names] if names else plain
 
 
-def _names(data: bytes, words: bytes) -> bytes:
+def _names(data: bytes, words: bytes) -> str:
     """What stands before the values in a text that may be secrets if their names say so."""
     found: list[bytes] = []
     place = 0
@@ -96,15 +142,18 @@ def _names(data: bytes, words: bytes) -> bytes:
             place = data.find(value, place)
             found.append(data[max(0, place - NAME_DISTANCE_MAX) : place])
             place += len(value)
-    return b"\0".join(found)
+    return b"\0".join(found).decode("latin-1")
 
 
-def _find_hidden(text: str, literals: Iterable[str], values: Mapping[str, str]) -> Iterator[Shape]:
-    """What stands in base64 and behind percent signs: tokens, and known values with their kinds."""
-    # One byte for each character: what is beyond ASCII stands in neither of them.
-    data = text.encode("ascii", "replace")
-    views: Iterator[DecodedText | Dump] = chain(in_base64(data), in_percent(data), in_dumps(data))
-    for view in views:
+def _find_hidden(
+    text: str,
+    views: Callable[[bytes], Iterator[DecodedText | Dump]],
+    literals: Iterable[str],
+    values: Mapping[str, str],
+) -> Iterator[Shape]:
+    """What stands in one of `VIEWS`: tokens, and known values with their kinds."""
+    # One byte for each character: what is beyond ASCII stands in none of them.
+    for view in views(text.encode("ascii", "replace")):
         here = [one for one in literals if one in view.text]
         for shape in _find(view.text, here) if here else ():
             yield Shape(*view.place(shape.start, shape.end), shape.kind)
