@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from treadle.agent.agent import Agent as Agent
     from treadle.agent.agent_task import AgentTask as AgentTask
     from treadle.agent.agent_thread import AgentThread as AgentThread
+    from treadle.agent.fleet import Fleet as Fleet
     from treadle.agent.result import Result as Result
+    from treadle.agent.submitted_task import SubmittedTask as SubmittedTask
     from treadle.config.loader import load_settings as load_settings
     from treadle.core.approval import AlwaysAsk as AlwaysAsk
     from treadle.core.approval import Approved as Approved
@@ -64,6 +66,11 @@ if TYPE_CHECKING:
     from treadle.errors import TreadleError as TreadleError
     from treadle.errors import UnknownThreadError as UnknownThreadError
     from treadle.errors import UsageError as UsageError
+    from treadle.fleet.memory_scheduler import MemoryScheduler as MemoryScheduler
+    from treadle.fleet.port import Scheduler as Scheduler
+    from treadle.fleet.procrastinate_scheduler import (
+        ProcrastinateScheduler as ProcrastinateScheduler,
+    )
     from treadle.mcp.prompts import ServerPrompt as ServerPrompt
     from treadle.mcp.server import MCPRule as MCPRule
     from treadle.mcp.server import MCPServer as MCPServer
@@ -121,6 +128,7 @@ _HOME = {
     "ConversationMachine": "core.chat.machine",
     "EffectClass": "core.tools",
     "Event": "core.task.table",
+    "Fleet": "agent.fleet",
     "GitWorkspace": "workspace.commit",
     "HandlerFailed": "errors",
     "HeldJournal": "store.port",
@@ -132,6 +140,7 @@ _HOME = {
     "LocalStore": "store.local_store",
     "MCPRule": "mcp.server",
     "MCPServer": "mcp.server",
+    "MemoryScheduler": "fleet.memory_scheduler",
     "Message": "core.messages",
     "ModelTraits": "core.llm",
     "Modified": "core.approval",
@@ -144,6 +153,7 @@ _HOME = {
     "Places": "store.paths",
     "PostgresStore": "server.journals.postgres_store",
     "PricedProvider": "models.prices.provider",
+    "ProcrastinateScheduler": "fleet.procrastinate_scheduler",
     "Question": "core.approval",
     "RecordedModel": "models.recording.player",
     "RecordingProvider": "models.recording.recorder",
@@ -151,6 +161,7 @@ _HOME = {
     "Rejected": "core.approval",
     "Result": "agent.result",
     "RiskLevel": "core.tools",
+    "Scheduler": "fleet.port",
     "ScriptedModel": "models.scripted.provider",
     "ServerAnswer": "server_questions",
     "ServerPrompt": "mcp.prompts",
@@ -162,6 +173,7 @@ _HOME = {
     "StorageBusyError": "errors",
     "Store": "store.port",
     "StoreError": "errors",
+    "SubmittedTask": "agent.submitted_task",
     "TaskConfig": "core.task.events",
     "TaskMachine": "core.task.machine",
     "TestModel": "models.scripted.test_model",

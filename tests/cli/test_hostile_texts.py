@@ -102,7 +102,7 @@ TOLD = (
     *("login {bad}", "logout {bad}", "completion {bad}", "acp"),
     *("mcp serve", "mcp {bad}", "mcp add {bad} {bad}", "mcp add one {bad} -e {bad}", "mcp list"),
     *("mcp add two http://{bad} -H {bad}:{bad}", "mcp remove {bad}", "mcp remove one"),
-    *("mcp login {bad}", "mcp logout {bad}"),
+    *("mcp login {bad}", "mcp logout {bad}", "worker {bad}", "worker {bad}.py:{bad}"),
 )
 """Command lines; `{bad}` is a hostile text."""
 

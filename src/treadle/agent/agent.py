@@ -14,7 +14,9 @@ if TYPE_CHECKING:  # what works is loaded when there is work: a program starts a
     from treadle.agent.agent_task import AgentTask
     from treadle.agent.agent_thread import AgentThread
     from treadle.agent.definition import AgentOptions, AgentTool, Instructions
+    from treadle.agent.job_mark import JobOptions
     from treadle.agent.result import Result
+    from treadle.agent.submitted_task import SubmittedTask
     from treadle.mcp.server import MCPServer
     from treadle.runtime.ports import Provider
     from treadle.tools.function_tool import AnyTool
@@ -162,15 +164,52 @@ class Agent(Generic[AgentDepsT, OutputT]):
             StoreError: the thread is damaged, or the disk refused.
         """
         from treadle.agent.agent_task import AgentTask
-        from treadle.agent.builders import make_builder
-        from treadle.agent.turn_telemetry import follow_turns
+        from treadle.agent.builders import open_engine
 
-        agent = self._definition
-        async with AsyncExitStack() as stack:
-            builder = await make_builder(agent, "", agent.make_context(deps), stack)
-            engine = builder.resume(thread_id)
-            follow_turns(engine, agent.open_store())
-            yield await stack.enter_async_context(AgentTask[OutputT](engine))
+        async with open_engine(self._definition, thread_id, deps) as engine:
+            yield AgentTask[OutputT](engine)
+
+    # ---- tasks of a fleet ------------------------------------------------------------------------
+
+    async def submit(
+        self, prompt: str, *, key: str = "", **job: Unpack[JobOptions]
+    ) -> SubmittedTask[OutputT]:
+        """Begin a task that a worker of the agent's fleet works at (`Fleet.add`).
+
+        It is durable when this returns, and in the queue. If the process dies before that, it is
+        neither or a worker finds it; submitted once more with its key it is the same task.
+
+        Args:
+            prompt: the task.
+            key: the program's own name for it, such as `invoice-7`; 500 characters at most. One in
+                the store: a task that has it already is what is given, whatever its prompt.
+            **job: see `JobOptions`.
+
+        Raises:
+            UsageError: the prompt is empty, the agent is in no fleet, or the key is that of a
+                conversation.
+            StoreError: the store or the queue refused. Submit it again, with a key.
+        """
+        from treadle.agent.job_mark import JobMark
+        from treadle.agent.submitted_task import submit_task
+
+        return await submit_task(self._definition, prompt, JobMark(self.name, **job), key)
+
+    def submitted(self, key: str = "", *, thread_id: str = "") -> SubmittedTask[OutputT]:
+        """A task that was submitted, in this process or another.
+
+        Args:
+            key: the program's name for it.
+            thread_id: or the id of its thread.
+
+        Raises:
+            UnknownThreadError: no thread has this key.
+            UsageError: the agent is in no fleet.
+        """
+        from treadle.agent.submitted_task import SubmittedTask, find_submitted
+
+        found = thread_id or find_submitted(self._definition, key)
+        return SubmittedTask[OutputT](self._definition, found)
 
     # ---- conversations -------------------------------------------------------------------------
 

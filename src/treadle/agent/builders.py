@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,12 +16,14 @@ from treadle.core.task.request import append_form
 from treadle.errors import UsageError
 from treadle.mcp.tool_set import McpTools
 from treadle.runtime.approval_callback import wrap_approval_callback
-from treadle.runtime.builder import CREATOR, AgentBuilder
+from treadle.runtime.builder import AgentBuilder
+from treadle.runtime.engine import AgentEngine
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.output_modes import hold_answers
 from treadle.runtime.ports import Tools
 from treadle.runtime.session import Session, SessionOptions
 from treadle.runtime.subagents import SubAgent
+from treadle.runtime.task_threads import CREATOR
 from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
 from treadle.tools.context import AgentContext
@@ -47,6 +49,18 @@ async def make_builder(
             hint="agent.thread(KEY) for conversations; agents as tools (as_tool) for tasks",
         )
     return await _make_plain_builder(agent, prompt, context, stack)
+
+
+@asynccontextmanager
+async def open_engine(
+    agent: AgentDefinition, thread_id: str, deps: Any
+) -> AsyncIterator[AgentEngine]:
+    """Go on with a task that an agent like this one began. See `Agent.resume_task`."""
+    async with AsyncExitStack() as stack:
+        builder = await make_builder(agent, "", agent.make_context(deps), stack)
+        engine = builder.resume(thread_id)
+        follow_turns(engine, agent.open_store())
+        yield await stack.enter_async_context(engine)
 
 
 async def _make_plain_builder(

@@ -120,6 +120,8 @@ class AgentDefinition:
         self._opened: tuple[Provider, str] | None = None
         self._instructions = instructions
         self._deps = deps
+        self.membership: Any = None
+        """Its place in a fleet, if it is in one: a `Membership`."""
         self._handoffs: dict[str, tuple[AgentDefinition, str]] = {}
         self._check()
 

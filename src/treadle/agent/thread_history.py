@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.app.files.rewind import shows_the_same
 from treadle.core.events import CancelRequested, Rewound
 from treadle.errors import UsageError
-from treadle.runtime.builder import CREATOR
+from treadle.runtime.task_threads import CREATOR
 from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Renamed
 from treadle.thread.history import find_rest_after_turn

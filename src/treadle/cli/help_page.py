@@ -32,7 +32,10 @@ treadle COMMAND --help says more, treadle help --all has all there is
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "Work": ("run", "resume", "approve", "rewind", "diff", "compact", "watch", "demo"),
+        "Work": (
+            *("run", "resume", "approve", "rewind", "diff", "compact", "watch", "worker"),
+            "demo",
+        ),
         "Threads": (
             *("list", "search", "show", "web", "blame", "log", "fork", "export", "import"),
             *("rename", "tag", "pin", "note", "trace", "replay"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
-from typing import Any, Final, Self, Unpack
+from typing import Any, Self, Unpack
 
 from msgspec.structs import replace
 
@@ -34,13 +34,12 @@ from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.output_modes import OutputChoice, check_output_choice, hold_answers
 from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent, make_listener
+from treadle.runtime.task_threads import begin_task_thread
 from treadle.server_questions import AskPersonForServer
 from treadle.store.port import Store
 from treadle.store.threads import find_threads
+from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured
-from treadle.thread.fold import TASK
-
-CREATOR: Final = "treadle library"
 
 
 class AgentBuilder:
@@ -340,6 +339,15 @@ class AgentBuilder:
         """
         return self._begin_thread(None)
 
+    def begin(self, key: str = "", *marks: Entry) -> str:
+        """Begin a thread and leave it, to be resumed; gives its id. Raises as `build`.
+
+        One that has the `key` already is given as it is. `marks` are recorded with the task.
+        """
+        writer = self._create_thread(None, key, marks)[0]
+        writer.close()
+        return writer.thread_id
+
     def resume(self, thread_id: str) -> AgentEngine:
         """Go on with a thread that an agent like this one began.
 
@@ -350,6 +358,11 @@ class AgentBuilder:
         return self._reopen_thread(thread_id, None)
 
     def _begin_thread(self, origin: ParentCall | None) -> AgentEngine:
+        return self._make_engine(*self._create_thread(origin), origin, is_new=True)
+
+    def _create_thread(
+        self, origin: ParentCall | None, key: str = "", marks: Sequence[Entry] = ()
+    ) -> tuple[Writer, Provider, Tools, AgentConfig]:
         llm, tools = self._check_options()
         budget = self._budget
         if origin is not None and origin.budget is not None:
@@ -373,19 +386,10 @@ class AgentBuilder:
         settings = replace(self._settings, approval=self._approval, tools=allowed)
         settings = hold_answers(settings, self._config.output_schema, self._choice, llm, model)
         settings = settings.with_limits(llm.traits(model).context_tokens_max)
-        writer = store.create(
-            CREATOR,
-            machine=TASK,
-            is_private=origin is not None and origin.is_private,
-            parent=None if origin is None else (origin.thread, origin.call, origin.depth),
-            first=[Configured(settings, llm.name), given],
-            redact=None if (redactor := self._get_redactor()) is None else redactor.redact,
-        )
-        try:
-            return self._make_engine(writer, llm, tools, settings, origin, is_new=True)
-        except BaseException:
-            writer.close()
-            raise
+        first = [Configured(settings, llm.name), given, *marks]
+        redact = None if (redactor := self._get_redactor()) is None else redactor.redact
+        writer = begin_task_thread(store, first, redact, origin, key)
+        return writer, llm, tools, settings
 
     def _reopen_thread(self, thread_id: str, origin: ParentCall | None) -> AgentEngine:
         llm, tools = self._check_options(needs_task=False)
@@ -417,21 +421,20 @@ class AgentBuilder:
         is_new: bool,
     ) -> AgentEngine:
         approve = None if self._decider is None else wrap_approval_callback(self._decider)
-        return AgentEngine(
-            writer,
-            llm,
-            tools,
-            settings,
-            DriverOptions(
-                workspace=self._workspace,
-                redactor=self._get_redactor(),
-                approve=approve or (None if origin is None else origin.approve),
-                answer_server=self._ask_for_server,
-                sub_agents=self.make_sub_agents(),
-                on_output=make_listener(self._on_output, origin),
-            ),
-            TaskOptions(self._handlers, self._form, is_new),
+        options = DriverOptions(
+            workspace=self._workspace,
+            redactor=self._get_redactor(),
+            approve=approve or (None if origin is None else origin.approve),
+            answer_server=self._ask_for_server,
+            sub_agents=self.make_sub_agents(),
+            on_output=make_listener(self._on_output, origin),
         )
+        task = TaskOptions(self._handlers, self._form, is_new)
+        try:
+            return AgentEngine(writer, llm, tools, settings, options, task)
+        except BaseException:
+            writer.close()
+            raise
 
     @property
     def _approval(self) -> Policy:
@@ -451,21 +454,16 @@ class AgentBuilder:
 
     def make_sub_agents(self) -> tuple[SubAgent, ...]:
         """Its sub-agents, as a driver takes them."""
-        return tuple(
-            SubAgent(name, description, self._make_starter(agent), self._make_reopener(agent))
-            for name, description, agent in self._children
-        )
+        return tuple(self._make_sub_agent(*one) for one in self._children)
 
-    def _make_starter(self, agent: AgentBuilder) -> Callable[[str, ParentCall], AgentEngine]:
+    def _make_sub_agent(self, name: str, description: str, agent: AgentBuilder) -> SubAgent:
         def begin(task: str, origin: ParentCall) -> AgentEngine:
             return self._make_child_builder(agent, task)._begin_thread(origin)
 
-        return begin
+        def reopen(thread_id: str, origin: ParentCall) -> AgentEngine:
+            return self._make_child_builder(agent, "")._reopen_thread(thread_id, origin)
 
-    def _make_reopener(self, agent: AgentBuilder) -> Callable[[str, ParentCall], AgentEngine]:
-        return lambda thread_id, origin: self._make_child_builder(agent, "")._reopen_thread(
-            thread_id, origin
-        )
+        return SubAgent(name, description, begin, reopen)
 
     def _list_definitions(self, tools: Tools) -> tuple[ToolDefinition, ...]:
         return (*tools.definitions(), *(one.definition for one in self.make_sub_agents()))

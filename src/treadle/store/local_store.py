@@ -151,22 +151,20 @@ class LocalStore:
         key: str,
         creator: str,
         *,
+        machine: str = CHAT,
         first: Sequence[Entry] = (),
         redact: Callable[[str], str] | None = None,
     ) -> ThreadWriter:
-        """The conversation of a program's own name, made if there is none.
+        """The thread of a program's own name, made if there is none.
 
-        Args:
-            key: the name, 1 to `KEY_LENGTH_MAX` characters; it is recorded in the thread.
-            creator: the program and its version.
-            first: what is recorded in the write that makes it.
-            redact: replaces known secrets in that.
+        A name has 1 to `KEY_LENGTH_MAX` characters, and is recorded in the thread that is made of
+        the rest, as `create` makes one.
 
         Raises: as `open` and `create`, and `UsageError` for what cannot be a name.
         """
         if (found := self.keys.find(key)) is not None:
             return self.open(found)
-        header = ThreadCreated(FORMAT_VERSION, self._new_id(), CHAT, creator, key=key)
+        header = ThreadCreated(FORMAT_VERSION, self._new_id(), machine, creator, key=key)
         writer = self._create_thread(ThreadFold(header), first, redact)
         found = ""
         try:

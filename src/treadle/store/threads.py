@@ -141,14 +141,15 @@ class Threads:
         key: str,
         creator: str,
         *,
+        machine: str = CHAT,
         first: Sequence[Entry] = (),
         redact: Callable[[str], str] | None = None,
     ) -> ThreadWriter:
-        """The conversation of a program's own name. See `LocalStore.open_by_key`."""
+        """The thread of a program's own name. See `LocalStore.open_by_key`."""
         check_key(key)
         writer: ThreadWriter | None = None
         if (found := self.find_key(key)) is None:
-            header = ThreadCreated(FORMAT_VERSION, make_thread_id(), CHAT, creator, key=key)
+            header = ThreadCreated(FORMAT_VERSION, make_thread_id(), machine, creator, key=key)
             writer = self._begin(ThreadFold(header), first, redact)
             found = self.find_key(key)
         if writer is None and found is None:

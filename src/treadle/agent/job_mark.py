@@ -1,0 +1,74 @@
+"""What a thread says of its job in a fleet, so that the job can be made of the journal alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, TypedDict
+
+import msgspec
+from msgspec import Struct
+
+from treadle.core.task.machine import TaskMachine
+from treadle.fleet.port import DEFAULT_QUEUE, Job, Scheduler
+from treadle.store.threads import AnyThreads
+from treadle.thread.facts import ExtraSet
+from treadle.thread.fold import ThreadFold
+
+EXTRA_NAME: Final = "fleet"
+"""Under this name a thread keeps its mark."""
+CANCELLED_TAG: Final = "cancelled"
+"""Of a thread that nobody is to work on any more, though its task is not over."""
+
+
+class JobOptions(TypedDict, total=False):
+    """What is said of a task that is submitted.
+
+    `queue`: only its workers take it; `default` if not said. `priority`: higher ones are taken
+    first, from -1,000 to 1,000. `user`: for whom it is: of two users' tasks those of one with
+    fewer waiting come first. `start_at`: not before this moment, which has a time zone.
+    """
+
+    queue: str
+    priority: int
+    user: str
+    start_at: datetime
+
+
+class JobMark(Struct, frozen=True, omit_defaults=True):
+    """All of a job but its thread: see `Job`."""
+
+    agent: str
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    user: str = ""
+    start_at: datetime | None = None
+
+    def make_fact(self) -> ExtraSet:
+        """The record of it."""
+        return ExtraSet({EXTRA_NAME: msgspec.to_builtins(self)})
+
+    def make_job(self, thread_id: str) -> Job:
+        """The job of a thread that says this."""
+        return Job(thread_id, self.agent, self.queue, self.priority, self.user, self.start_at)
+
+
+class Membership(Struct, frozen=True):
+    """An agent's place in a fleet: its queue, its threads, what its tools are given."""
+
+    scheduler: Scheduler
+    store: AnyThreads
+    deps: Any
+
+
+def find_mark(fold: ThreadFold) -> JobMark | None:
+    """What a thread says of its job; `None` if it is no task of a fleet."""
+    try:
+        mark = msgspec.convert(fold.metadata.extra.get(EXTRA_NAME), JobMark)
+    except msgspec.ValidationError:
+        return None
+    return mark if isinstance(fold.machine, TaskMachine) else None
+
+
+def is_over(fold: ThreadFold) -> bool:
+    """Whether a thread holds a task that has ended, for ever."""
+    return isinstance(fold.machine, TaskMachine) and fold.machine.is_over

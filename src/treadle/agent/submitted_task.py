@@ -1,0 +1,198 @@
+"""A task that was submitted to a fleet, as every program sees it that knows its id or key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final, Generic, cast
+
+from treadle.agent.builders import make_builder, open_engine
+from treadle.agent.decisions import make_approvals, make_rejections
+from treadle.agent.definition import AgentDefinition
+from treadle.agent.job_mark import CANCELLED_TAG, JobMark, Membership, find_mark
+from treadle.agent.result import Result
+from treadle.agent.type_variables import OutputT
+from treadle.core.approval import Decision, Question
+from treadle.core.task.machine import TaskMachine
+from treadle.core.task.table import State
+from treadle.errors import (
+    AgentError,
+    AgentFailed,
+    ApprovalNeeded,
+    BudgetExceeded,
+    UnknownThreadError,
+    UsageError,
+)
+from treadle.runtime.output_modes import find_output_mode
+from treadle.thread.facts import Recovered
+from treadle.thread.fold import ThreadFold
+from treadle.thread.record import Record
+
+POLL_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Between looks at a journal in which nothing is new; the last one for all that follow."""
+
+# Whoever goes on is told that nobody died.
+_SUBMITTED: Final = Recovered("it waits for a worker of its fleet", "it was submitted")
+_ANSWERED: Final = Recovered("it was answered, and waits for a worker", "it was answered elsewhere")
+
+
+class SubmittedTask(Generic[OutputT]):
+    """A task on which some worker of a fleet works. `Agent.submit` and `Agent.submitted` give one.
+
+    It holds nothing: any number of processes may have one of the same task.
+
+    Args:
+        definition: the agent, which is in a fleet.
+        thread_id: the thread of the task.
+    """
+
+    def __init__(self, definition: AgentDefinition, thread_id: str) -> None:
+        self.id: Final = thread_id
+        self._definition, self._membership = definition, get_membership(definition)
+
+    async def result(self) -> Result[OutputT]:
+        """Wait until it is over, and give its answer.
+
+        Raises:
+            BudgetExceeded: a limit of steps, tokens, cost or time is used up.
+            AgentFailed: the task ended without an answer.
+            ApprovalNeeded: a call waits for a person; `approve` or `reject`, and wait again.
+            AgentError: it was cancelled.
+            StoreError: the store refused.
+        """
+        async for fold in self._look():
+            if (found := self._find_result(fold)) is not None:
+                return found
+        raise UnknownThreadError(f"thread {self.id} is gone")
+
+    def _find_result(self, fold: ThreadFold) -> Result[OutputT] | None:
+        machine = fold.machine
+        assert isinstance(machine, TaskMachine)
+        memory, hint = machine.memory, f"`treadle trace {self.id}` tells how it got there"
+        if machine.is_over and machine.state_name != State.ERROR:
+            form, text = self._definition.form, memory.final_answer or ""
+            output = cast("Any", text) if form is None else form.decode(text)
+            mode = "text" if form is None else find_output_mode(machine.conversation)
+            usage = memory.total_usage
+            return Result(output, text, self.id, fold.version, usage, cast("Any", mode))
+        if machine.is_over:
+            kind = BudgetExceeded if memory.exceeded else AgentFailed
+            raise kind(memory.error or "Unknown error", hint=hint)
+        if machine.questions:
+            calls = [f"{one.call.tool_name} {one.call.arguments_json}" for one in machine.questions]
+            raise ApprovalNeeded(self.id, calls)
+        if CANCELLED_TAG in fold.metadata.tags:
+            raise AgentError("the task was cancelled", hint="fleet.retry(ID) goes on with it")
+        return None
+
+    async def follow(self) -> AsyncGenerator[Record, None]:
+        """Every record of the task, from the first one on, until it is over.
+
+        Raises:
+            UnknownThreadError: there is no such thread, or no more.
+            StoreError: the store refused, or the thread is damaged.
+        """
+        follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
+        while True:
+            # Asked before it is read: what comes last is read then.
+            machine = (await asyncio.to_thread(store.load, self.id)).fold.machine
+            is_over = isinstance(machine, TaskMachine) and machine.is_over
+            new = await asyncio.to_thread(lambda: [*follower.read_new()])
+            for one in new:
+                if isinstance(one, Record):
+                    yield one
+            if is_over:
+                return
+            idle = 0 if new else min(idle + 1, len(POLL_S) - 1)
+            await asyncio.sleep(POLL_S[idle])
+
+    async def _look(self) -> AsyncGenerator[ThreadFold, None]:
+        """The thread as it stands, and again whenever something was recorded."""
+        follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
+        while True:
+            if await asyncio.to_thread(lambda: [*follower.read_new()]):
+                idle = 0
+                yield (await asyncio.to_thread(store.load, self.id)).fold
+            else:
+                idle = min(idle + 1, len(POLL_S) - 1)
+            await asyncio.sleep(POLL_S[idle])
+
+    async def find_questions(self) -> tuple[Question, ...]:
+        """The calls that wait for a person's word. Raises `StoreError` if the store refused."""
+        fold = (await asyncio.to_thread(self._membership.store.load, self.id)).fold
+        return tuple(fold.machine.questions)
+
+    async def approve(self, *questions: Question) -> None:
+        """Say yes to these calls, or to all that wait; a worker goes on then.
+
+        Raises:
+            UsageError: no call waits.
+            ThreadBusyError: somebody works on it.
+            StoreError: the store or the queue refused.
+        """
+        await self._decide(make_approvals(questions or await self.find_questions()))
+
+    async def reject(self, *questions: Question, reason: str = "") -> None:
+        """Say no to these calls, or to all that wait. Raises as `approve`.
+
+        Args:
+            questions: the calls.
+            reason: what the model is told.
+        """
+        await self._decide(make_rejections(questions or await self.find_questions(), reason))
+
+    async def _decide(self, decisions: Mapping[str, Decision]) -> None:
+        """The answer is durable before the queue hears of it; if that is lost, a worker sees it."""
+        membership = self._membership
+        async with open_engine(self._definition, self.id, membership.deps) as engine:
+            driver = engine.driver
+            driver.record(*driver.approvals.make_entries(decisions, (), {}), _ANSWERED)
+            mark = find_mark(driver.journal.fold) or JobMark(self._definition.name)
+        await membership.scheduler.submit([mark.make_job(self.id)])
+
+
+async def submit_task(
+    definition: AgentDefinition, prompt: str, mark: JobMark, key: str
+) -> SubmittedTask[Any]:
+    """Begin a task, durably, and put its job into the queue. See `Agent.submit`."""
+    membership = get_membership(definition)
+    thread_id = membership.store.find_key(key) if key else None
+    if thread_id is None:
+        async with AsyncExitStack() as stack:
+            context = definition.make_context(membership.deps)
+            builder = await make_builder(definition, prompt, context, stack)
+            thread_id = builder.begin(key, mark.make_fact(), _SUBMITTED)
+    fold = membership.store.load(thread_id).fold
+    if not isinstance(fold.machine, TaskMachine):
+        raise UsageError(f"the key {key!r} is that of a conversation", hint="another key")
+    if not fold.machine.is_over:
+        await membership.scheduler.submit([(find_mark(fold) or mark).make_job(thread_id)])
+    return SubmittedTask(definition, thread_id)
+
+
+def get_membership(definition: AgentDefinition) -> Membership:
+    """The agent's place in its fleet.
+
+    Raises:
+        UsageError: it is in none.
+    """
+    membership: Membership | None = definition.membership
+    if membership is None:
+        raise UsageError(
+            f"the agent {definition.name!r} is in no fleet", hint="Fleet(...).add(agent)"
+        )
+    return membership
+
+
+def find_submitted(definition: AgentDefinition, key: str) -> str:
+    """The thread of a task that has this key.
+
+    Raises:
+        UnknownThreadError: there is none.
+        UsageError: the agent is in no fleet.
+    """
+    found = get_membership(definition).store.find_key(key)
+    if found is None:
+        raise UnknownThreadError(f"no thread has the key {key!r}")
+    return found
