@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from treadle import (
     Agent,
@@ -17,10 +19,13 @@ from treadle import (
     LocalStore,
     PostgresStore,
     ProcrastinateScheduler,
+    Scheduler,
     ScriptedModel,
     Store,
+    ToolContext,
     tool,
 )
+from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
 
 FOLDER = Path(os.environ["FLEET_FOLDER"])
 URL = os.environ["FLEET_URL"]
@@ -31,14 +36,38 @@ ALSO = {"calls": [{"tool": "pay", "arguments": {"number": 2}}]}
 DONE = {"text": "It is paid."}
 
 
-@tool(effect=EffectClass.MUTATE)
-async def pay(number: int) -> str:
+BUG = os.environ.get("FLEET_BUG", "")
+"""What is planted: see `test_chaos.py`."""
+
+
+@tool(effect=EffectClass.IDEMPOTENT if BUG == "runs calls again" else EffectClass.MUTATE)
+async def pay(context: ToolContext, number: int) -> str:
     """Pay a bill, as a bank would do it: what was begun there is done."""
     with (FOLDER / "ledger").open("a") as ledger:
-        ledger.write(f"{number} {os.getpid()}\n")
+        ledger.write(f"{number} {context.thread_id} {context.call_id} {os.getpid()}\n")
     while (FOLDER / "hold").exists():  # noqa: ASYNC110  another process takes it away
         await asyncio.sleep(0.01)
+    await asyncio.sleep(0.02)
     return "paid"
+
+
+class AcknowledgesFirst:
+    """A queue whose workers say that a job is done before it is."""
+
+    def __init__(self, queue: ProcrastinateScheduler) -> None:
+        self.queue = queue
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.queue, name)
+
+    async def run(
+        self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event
+    ) -> None:
+        async def acknowledge(job: Job, cancelled: asyncio.Event) -> JobEnd:
+            self.work = asyncio.create_task(perform(job, cancelled))
+            return JobEnd(JobStatus.DONE)
+
+        await self.queue.run(acknowledge, queues, concurrency, stop)
 
 
 def make_store() -> Store:
@@ -49,10 +78,14 @@ def make_store() -> Store:
 
 
 store = make_store()
-fleet = Fleet(ProcrastinateScheduler(URL, heartbeat_s=0.2, stalled_s=2.0, poll_s=0.2), sweep_s=0.5)
+queue = ProcrastinateScheduler(URL, heartbeat_s=0.2, stalled_s=2.0, poll_s=0.2)
+is_hasty = BUG == "acknowledges first"
+fleet = Fleet(cast("Scheduler", AcknowledgesFirst(queue)) if is_hasty else queue, sweep_s=0.5)
 clerk = Agent("clerk", model=ScriptedModel.of(PAY, ALSO, DONE), tools=[pay], store=store)
+many = Agent("many", model=ScriptedModel.of(PAY, ALSO, PAY, ALSO, DONE), tools=[pay], store=store)
 asking = Agent(
     "asking", model=ScriptedModel.of(PAY, DONE), tools=[pay], store=store, approval="ask"
 )
 fleet.add(clerk)
+fleet.add(many)
 fleet.add(asking)

@@ -3,96 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from fleet.queue_checks import until
+from fleet.teams import Team, make_team
 from server.databases import Postgres
-from server.people import populate
-from treadle import ApprovalNeeded, SubmittedTask
+from treadle import ApprovalNeeded
 from treadle.fleet.port import JobStatus
-from treadle.server.data.database import Database
 
-PROGRAM = Path(__file__).with_name("clerks.py")
 PATIENCE_S = 60.0
-
-
-class Team:
-    """A fleet of processes, with its database, its ledger, and this process' part in it."""
-
-    def __init__(self, folder: Path, url: str, kind: str) -> None:
-        self.folder = folder
-        self.environment = {
-            **os.environ, "FLEET_FOLDER": str(folder), "FLEET_URL": url, "FLEET_STORE": kind
-        }  # fmt: skip
-        self.workers: list[subprocess.Popen[str]] = []
-        self.program = self._load()
-
-    def _load(self) -> ModuleType:
-        spec = util.spec_from_file_location("clerks_of_test", PROGRAM)
-        assert spec is not None
-        assert spec.loader is not None
-        module = util.module_from_spec(spec)
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("FLEET_FOLDER", "FLEET_URL", "FLEET_STORE"):
-                patch.setenv(name, self.environment[name])
-            spec.loader.exec_module(module)
-        return module
-
-    def start(self, *options: str) -> subprocess.Popen[str]:
-        """A worker, which has said that it works."""
-        command = [sys.executable, "-m", "treadle", "worker", f"{PROGRAM}:fleet", *options]
-        worker = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True)
-        self.workers.append(worker)
-        assert worker.stderr is not None
-        self.said = worker.stderr.readline()
-        assert "a worker of" in self.said, self.said + worker.stderr.read()
-        return worker
-
-    @property
-    def hold(self) -> Path:
-        return self.folder / "hold"
-
-    def read_ledger(self) -> list[str]:
-        """The numbers of the bills that were paid."""
-        try:
-            lines = (self.folder / "ledger").read_text().splitlines()
-        except FileNotFoundError:
-            return []
-        return [line.split()[0] for line in lines]
-
-    async def has_paid(self, count: int) -> bool:
-        return len(self.read_ledger()) == count
-
-    async def status(self, submitted: SubmittedTask[Any]) -> JobStatus:
-        [found] = [
-            one.status for one in await self.program.fleet.jobs() if one.job.thread == submitted.id
-        ]
-        return JobStatus(found)
-
-    async def is_left_as(self, submitted: SubmittedTask[Any], status: JobStatus) -> bool:
-        return await self.status(submitted) is status
-
-    async def count_uncertain(self, submitted: SubmittedTask[Any]) -> int:
-        records = [bytes(one.event) async for one in submitted.follow()]
-        return sum(b'"tool_uncertain"' in one for one in records)
-
-    def close(self) -> None:
-        for worker in self.workers:
-            worker.kill()
-            worker.communicate()
 
 
 @pytest.fixture(params=["folder", "database"])
@@ -100,25 +26,6 @@ def team(request: pytest.FixtureRequest, tmp_path: Path, postgres: Postgres) -> 
     """A fleet on each kind of store."""
     with make_team(tmp_path, postgres, request.param) as found:
         yield found
-
-
-@contextmanager
-def make_team(folder: Path, postgres: Postgres, kind: str) -> Iterator[Team]:
-    name = postgres.create()
-    url = postgres.url(name)
-    if kind == "database":
-        database = Database(url)
-        database.prepare(is_migrating=True)
-        populate(database)
-        database.dispose()
-    found = Team(folder, url, kind)
-    try:
-        yield found
-    finally:
-        found.close()
-        if kind == "database":
-            found.program.store.close()
-        postgres.drop(name)
 
 
 async def test_a_worker_that_is_killed_in_a_payment_leaves_it_told_as_uncertain(

@@ -1,0 +1,114 @@
+"""Fleets of processes for tests, each with its database, its ledger and its part in the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from server.databases import Postgres
+from server.people import populate
+from treadle import SubmittedTask
+from treadle.fleet.port import JobStatus
+from treadle.server.data.database import Database
+
+PROGRAM = Path(__file__).with_name("clerks.py")
+
+
+class Team:
+    """A fleet of processes, with its database, its ledger, and this process' part in it."""
+
+    def __init__(self, folder: Path, url: str, kind: str, bug: str = "") -> None:
+        self.folder = folder
+        told = {"FOLDER": str(folder), "URL": url, "STORE": kind, "BUG": bug}
+        self.told = {f"FLEET_{name}": value for name, value in told.items()}
+        self.environment = {**os.environ, **self.told}
+        self.workers: list[subprocess.Popen[str]] = []
+        self.program = self._load()
+
+    def _load(self) -> ModuleType:
+        spec = util.spec_from_file_location("clerks_of_test", PROGRAM)
+        assert spec is not None
+        assert spec.loader is not None
+        module = util.module_from_spec(spec)
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.told.items():
+                patch.setenv(name, value)
+            spec.loader.exec_module(module)
+        return module
+
+    def start(self, *options: str) -> subprocess.Popen[str]:
+        """A worker, which has said that it works."""
+        command = [sys.executable, "-m", "treadle", "worker", f"{PROGRAM}:fleet", *options]
+        worker = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True)
+        self.workers.append(worker)
+        assert worker.stderr is not None
+        self.said = worker.stderr.readline()
+        assert "a worker of" in self.said, self.said + worker.stderr.read()
+        return worker
+
+    @property
+    def hold(self) -> Path:
+        return self.folder / "hold"
+
+    def read_ledger(self) -> list[str]:
+        """The numbers of the bills that were paid."""
+        try:
+            lines = (self.folder / "ledger").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [line.split()[0] for line in lines]
+
+    def read_effects(self) -> list[tuple[str, str]]:
+        """The thread and the call of each payment."""
+        lines = (self.folder / "ledger").read_text().splitlines()
+        return [(line.split()[1], line.split()[2]) for line in lines]
+
+    async def has_paid(self, count: int) -> bool:
+        return len(self.read_ledger()) == count
+
+    async def status(self, submitted: SubmittedTask[Any]) -> JobStatus:
+        [found] = [
+            one.status for one in await self.program.fleet.jobs() if one.job.thread == submitted.id
+        ]
+        return JobStatus(found)
+
+    async def is_left_as(self, submitted: SubmittedTask[Any], status: JobStatus) -> bool:
+        return await self.status(submitted) is status
+
+    async def count_uncertain(self, submitted: SubmittedTask[Any]) -> int:
+        records = [bytes(one.event) async for one in submitted.follow()]
+        return sum(b'"tool_uncertain"' in one for one in records)
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+            worker.communicate()
+
+
+@contextmanager
+def make_team(folder: Path, postgres: Postgres, kind: str, bug: str = "") -> Iterator[Team]:
+    """A fleet on a database of its own; `bug` is what is planted in its workers."""
+    name = postgres.create()
+    url = postgres.url(name)
+    if kind == "database":
+        database = Database(url)
+        database.prepare(is_migrating=True)
+        populate(database)
+        database.dispose()
+    found = Team(folder, url, kind, bug)
+    try:
+        yield found
+    finally:
+        found.close()
+        if kind == "database":
+            found.program.store.close()
+        postgres.drop(name)
