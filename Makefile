@@ -50,11 +50,12 @@ torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes
 bench: $(VENV)/.dev  ## measure; prints a table of ratios and writes bench/results.json
 	PYTHONPATH=tests $(BIN)/python -m bench
 
-peers: $(VENV)/.dev  ## the same bot in other libraries, killed and raced: prints the table of docs/comparison.md
+peers: $(VENV)/.dev  ## the same bot in other libraries, killed and raced, and their turns on PostgreSQL: prints the tables of docs/comparison.md
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --quiet --require-hashes --requirement bench/peers/requirements.txt
 	.venv-peers/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	.venv-peers/bin/python bench/peers/compare.py
+	PYTHONPATH=tests .venv-peers/bin/python bench/peers/postgres/compare.py
 
 house: $(VENV)/.dev  ## measure the structure of the source: rooms, names, paths of an event
 	@PYTHONPATH=tests $(BIN)/python -m house
