@@ -15,6 +15,7 @@ from store_conformance.example import SqliteStore
 from store_conformance.leased_store import LeasedStore
 from treadle import LocalStore, Store, StoreError
 from treadle.store_conformance import CHECKS, PROCESS_CHECKS, Check, ConformanceError
+from treadle.store_conformance.demands import demand_equal
 
 ALL = {check.__name__: check for check in (*CHECKS, *PROCESS_CHECKS)}
 
@@ -45,6 +46,11 @@ def test_a_broken_store_is_found_out(fault: str, tmp_path: Path) -> None:
     store, name = BROKEN[fault]
     with pytest.raises((ConformanceError, StoreError)):
         ALL[name](partial(store, str(tmp_path / "threads.db")))
+
+
+def test_a_promise_that_is_broken_says_what_was_found() -> None:
+    with pytest.raises(ConformanceError, match=r"kept: found b'one', not b'two'"):
+        demand_equal(b"one", b"two", "what is kept is kept")
 
 
 def test_every_check_of_a_journal_finds_something() -> None:

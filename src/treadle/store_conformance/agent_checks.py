@@ -12,7 +12,7 @@ from treadle.errors import ApprovalNeeded, ThreadBusyError, UsageError
 from treadle.models.scripted.provider import ScriptedModel
 from treadle.store.port import Store
 from treadle.store.threads import Threads
-from treadle.store_conformance.demands import Check, OpenStore, demand, demand_raised
+from treadle.store_conformance.demands import Check, OpenStore, demand_equal, demand_raised
 from treadle.tools.function_tool import tool
 
 LONG: Final = "wool " * 20_000
@@ -54,20 +54,20 @@ def _check(work: Callable[[OpenStore], Coroutine[Any, Any, None]]) -> Check:
 async def _an_agent_converses(open_store: OpenStore) -> None:
     """A conversation is found by its key, by whoever opens the store, with all that was said."""
     async with _make_agent(open_store()).thread("Ann \u00c4") as thread:
-        demand((await thread.send("Hello")).output == "Ü 🧵 done.", "an agent answers")
+        demand_equal((await thread.send("Hello")).output, "Ü 🧵 done.", "an agent answers")
         thread_id = thread.id
         with demand_raised(ThreadBusyError, "a conversation is one program's at a time"):
             async with _make_agent(open_store()).thread("Ann \u00c4"):
                 pass
     async with _make_agent(open_store()).thread("Ann \u00c4") as thread:
-        demand(thread.id == thread_id, "a conversation is found by its key")
-        demand(len(thread.messages) == 2, "what was said is there")
+        demand_equal(thread.id, thread_id, "a conversation is found by its key")
+        demand_equal(len(thread.messages), 2, "what was said is there")
         await thread.send("list it")
         (call,) = [call for one in thread.messages for call in one.tool_calls]
     writer = Threads(open_store()).open(thread_id)
     kept = writer.read_output(call.id)
     writer.close()
-    demand(kept == LONG.encode(), "a large result is kept as a whole")
+    demand_equal(kept, LONG.encode(), "a large result is kept as a whole")
 
 
 async def _an_agent_goes_back(open_store: OpenStore) -> None:
@@ -81,12 +81,12 @@ async def _an_agent_goes_back(open_store: OpenStore) -> None:
         async with await thread.fork() as other:
             await other.send("Third")
             counts = (len(thread.messages), len(other.messages))
-            demand(counts == (4, 6), "a fork goes on by itself from what it was forked from")
+            demand_equal(counts, (4, 6), "a fork goes on by itself from what it was forked from")
             fork_id = other.id
     threads = Threads(open_store())
-    demand({*threads.ids()} == {thread.id, fork_id}, "a fork is a thread of its own")
+    demand_equal({*threads.ids()}, {thread.id, fork_id}, "a fork is a thread of its own")
     problems = [line.problem for line in threads.list() if line.problem]
-    demand(problems == [], f"every thread can be read: {problems}")
+    demand_equal(problems, [], f"every thread can be read: {problems}")
 
 
 async def _an_agent_waits(open_store: OpenStore) -> None:
@@ -95,8 +95,8 @@ async def _an_agent_waits(open_store: OpenStore) -> None:
         await _make_agent(open_store()).run("order it")
     (line,) = Threads(open_store()).list(is_waiting=True)
     async with _make_agent(open_store()).resume_task(line.id) as task:
-        demand((await task.approve()).output == "Ü 🧵 done.", "a yes of another program counts")
-    demand(Threads(open_store()).list(is_waiting=True) == [], "nothing waits any more")
+        demand_equal((await task.approve()).output, "Ü 🧵 done.", "a yes of another program counts")
+    demand_equal(Threads(open_store()).list(is_waiting=True), [], "nothing waits any more")
 
 
 async def _threads_are_found(open_store: OpenStore) -> None:
@@ -115,7 +115,7 @@ async def _threads_are_found(open_store: OpenStore) -> None:
         "all": sorted(line.key for line in threads.list(tag="all", extra={"region": "north"})),
     }
     wanted = {"key": ["2"], "tag": ["1"], "title": ["2"], "extra": ["1"], "all": ["1", "2"]}
-    demand(found == wanted, f"threads are found by what they have: {found}")
+    demand_equal(found, wanted, f"threads are found by what they have: {found}")
 
 
 CHECKS: Final = tuple(

@@ -29,6 +29,11 @@ def demand(is_kept: object, promise: str) -> None:
         raise ConformanceError(promise)
 
 
+def demand_equal(found: object, wanted: object, promise: str) -> None:
+    """Raise `ConformanceError` unless both are equal; it says what was found."""
+    demand(found == wanted, f"{promise}: found {found!r:.80}, not {wanted!r:.80}")
+
+
 @contextmanager
 def demand_raised(kind: type[Exception], promise: str) -> Iterator[None]:
     """Raise `ConformanceError` unless this is raised."""

@@ -16,6 +16,7 @@ from treadle.store_conformance.demands import (
     begin,
     demand,
     demand_begun,
+    demand_equal,
     demand_raised,
     make_id,
     read_all,
@@ -42,10 +43,10 @@ def begins_whole(open_store: OpenStore) -> None:
     """What begin was given is there for everybody when it returns."""
     thread_id, data = make_id(), b'{"first":1}\n{"second":2}\n'
     held = demand_begun(open_store().begin(thread_id, data))
-    demand(read_all(open_store(), thread_id) == data, "begin keeps the bytes it was given")
-    demand(list(open_store().ids()) == [thread_id], "a thread is in the list once it is begun")
+    demand_equal(read_all(open_store(), thread_id), data, "begin keeps the bytes it was given")
+    demand_equal(list(open_store().ids()), [thread_id], "a thread is in the list once it is begun")
     held.close()
-    demand(read_all(open_store(), thread_id) == data, "close changes nothing")
+    demand_equal(read_all(open_store(), thread_id), data, "close changes nothing")
 
 
 def begins_once(open_store: OpenStore) -> None:
@@ -58,7 +59,9 @@ def begins_once(open_store: OpenStore) -> None:
     held.close()
     with demand_raised(StoreError, "a thread that is there is not begun again"):
         store.begin(thread_id, b"two\n", "a key")
-    demand(read_all(store, thread_id) == b"one\nmore\n", "who begins a thread anew changes nothing")
+    demand_equal(
+        read_all(store, thread_id), b"one\nmore\n", "who begins a thread anew changes nothing"
+    )
     demand(store.find_key("a key") is None, "who begins a thread anew does not get its key")
 
 
@@ -71,12 +74,12 @@ def appends_in_order(open_store: OpenStore) -> None:
         data = b"".join(b'{"line":%d}\n' % (len(whole) + n) for n in range(count))
         held.append(data, len(whole))
         whole += data
-        demand(read_all(reader, thread_id) == whole, "an append is durable when it returns")
+        demand_equal(read_all(reader, thread_id), whole, "an append is durable when it returns")
     held.close()
     held = open_store().hold(thread_id)
     held.append(b"again\n", len(whole))
     held.close()
-    demand(read_all(reader, thread_id) == whole + b"again\n", "a journal is gone on with")
+    demand_equal(read_all(reader, thread_id), whole + b"again\n", "a journal is gone on with")
 
 
 def keeps_every_byte(open_store: OpenStore) -> None:
@@ -88,7 +91,7 @@ def keeps_every_byte(open_store: OpenStore) -> None:
     held.append(EVERY_BYTE, len(EVERY_BYTE) + len(large))
     held.close()
     whole = EVERY_BYTE + large + EVERY_BYTE
-    demand(read_all(open_store(), thread_id) == whole, "every byte comes back as it was")
+    demand_equal(read_all(open_store(), thread_id), whole, "every byte comes back as it was")
 
 
 def reads_from_anywhere(open_store: OpenStore) -> None:
@@ -101,7 +104,7 @@ def reads_from_anywhere(open_store: OpenStore) -> None:
     held.close()
     for start in range(len(whole) + 3):
         found = read_all(store, thread_id, start)
-        demand(found == whole[start:], f"read gives what stands from byte {start} on")
+        demand_equal(found, whole[start:], f"read gives what stands from byte {start} on")
 
 
 def refuses_other_sizes(open_store: OpenStore) -> None:
@@ -113,7 +116,7 @@ def refuses_other_sizes(open_store: OpenStore) -> None:
         with demand_raised(StaleWriterError, f"a journal of 8 bytes is not appended to at {size}"):
             held.append(b"no\n", size)
     held.close()
-    demand(read_all(store, thread_id) == b"one\ntwo\n", "what is refused changes nothing")
+    demand_equal(read_all(store, thread_id), b"one\ntwo\n", "what is refused changes nothing")
 
 
 def holds_for_one(open_store: OpenStore) -> None:
@@ -147,7 +150,9 @@ def believes_no_former_holder(open_store: OpenStore) -> None:
         former.append(b"no\n", 4)
     held.append(b"two\n", 4)
     held.close()
-    demand(read_all(store, thread_id) == b"one\ntwo\n", "what a former holder says changes nothing")
+    demand_equal(
+        read_all(store, thread_id), b"one\ntwo\n", "what a former holder says changes nothing"
+    )
 
 
 def knows_no_other_threads(open_store: OpenStore) -> None:
@@ -157,7 +162,7 @@ def knows_no_other_threads(open_store: OpenStore) -> None:
         with demand_raised(UnknownThreadError, "a thread that was never begun is unknown"):
             ask(make_id())
     demand(store.find_key("nobody") is None, "a key that nobody has finds nothing")
-    demand(list(store.ids()) == [], "asking begins nothing")
+    demand_equal(list(store.ids()), [], "asking begins nothing")
 
 
 def cuts(open_store: OpenStore) -> None:
@@ -169,13 +174,17 @@ def cuts(open_store: OpenStore) -> None:
     held.close()
     held = open_store().hold(thread_id)
     held.cut(8)
-    demand(read_all(open_store(), thread_id) == b"one\ntwo\n", "cut leaves what stands before it")
+    demand_equal(
+        read_all(open_store(), thread_id), b"one\ntwo\n", "cut leaves what stands before it"
+    )
     held.append(b"three\n", 8)
     held.cut(6)
     held.append(b"four\n", 6)
     held.close()
     whole = b"one\ntwfour\n"
-    demand(read_all(open_store(), thread_id) == whole, "a journal is gone on with where it was cut")
+    demand_equal(
+        read_all(open_store(), thread_id), whole, "a journal is gone on with where it was cut"
+    )
 
 
 def lists_all_threads(open_store: OpenStore) -> None:
@@ -183,7 +192,7 @@ def lists_all_threads(open_store: OpenStore) -> None:
     store, other = open_store(), open_store()
     begun = [begin((store, other)[n % 2], key=f"key {n}" if n % 3 else "") for n in range(40)]
     for one in (store, other, open_store()):
-        demand(sorted(one.ids()) == sorted(begun), "every thread is in the list once")
+        demand_equal(sorted(one.ids()), sorted(begun), "every thread is in the list once")
 
 
 def gives_keys_once(open_store: OpenStore) -> None:
@@ -196,8 +205,8 @@ def gives_keys_once(open_store: OpenStore) -> None:
         with demand_raised(UnknownThreadError, "who comes too late for a key leaves no thread"):
             read_all(store, thread_id)
     for one in (store, other, open_store()):
-        demand(one.find_key("customer-7") == first, "a key stays with its thread")
-        demand(list(one.ids()) == [first], "who comes too late for a key leaves no thread")
+        demand_equal(one.find_key("customer-7"), first, "a key stays with its thread")
+        demand_equal(list(one.ids()), [first], "who comes too late for a key leaves no thread")
     other.hold(first).close()
 
 
@@ -207,7 +216,7 @@ def tells_keys_apart(open_store: OpenStore) -> None:
     begin(store), begin(store)
     begun = {key: begin(store, key=key) for key in KEYS}
     for key, thread_id in begun.items():
-        demand(open_store().find_key(key) == thread_id, f"the key {key!r:.40} finds its thread")
+        demand_equal(open_store().find_key(key), thread_id, f"the key {key!r:.40} finds its thread")
 
 
 def keeps_blobs(open_store: OpenStore) -> None:
@@ -217,11 +226,11 @@ def keeps_blobs(open_store: OpenStore) -> None:
     named = {sha256(data).hexdigest(): data for data in blobs}
     for name, data in (*named.items(), *named.items()):
         store.keep_blob(name, data)
-        demand(open_store().load_blob(name) == data, "a blob comes back as it was")
+        demand_equal(open_store().load_blob(name), data, "a blob comes back as it was")
     for name in named:
         near = name[:-1] + ("1" if name.endswith("0") else "0")
         demand(store.load_blob(near) is None, "a blob is found by all of its name")
-    demand(list(store.ids()) == [], "a blob is no thread")
+    demand_equal(list(store.ids()), [], "a blob is no thread")
 
 
 def _in_threads(*works: Callable[[], Any]) -> list[Any]:
@@ -265,7 +274,7 @@ def works_in_any_thread(open_store: OpenStore) -> None:
     )
     _in_threads(again.close)
     wanted = [b"one\ntwo\n", [thread_id], thread_id, data]
-    demand(found == wanted, f"any thread finds what another one has kept: {found!r:.200}")
+    demand_equal(found, wanted, f"any thread finds what another one has kept: {found!r:.200}")
 
 
 def works_in_many_threads(open_store: OpenStore) -> None:
@@ -282,11 +291,11 @@ def works_in_many_threads(open_store: OpenStore) -> None:
         return whole, read_all(store, thread_id)
 
     for whole, found in _in_threads(*(partial(work, nth) for nth in range(THREADS))):
-        demand(found == whole, "a journal holds what its own writer has appended")
+        demand_equal(found, whole, "a journal holds what its own writer has appended")
     ids = [make_id() for _ in range(THREADS)]
     begun = _in_threads(*(partial(store.begin, one, b"{}\n", "a key") for one in ids))
     winners = [one for one, held in zip(ids, begun, strict=True) if held is not None]
-    demand(winners == [store.find_key("a key")], f"{len(winners)} threads got one key")
+    demand_equal(winners, [store.find_key("a key")], f"{len(winners)} threads got one key")
     for held in filter(None, begun):
         held.close()
 

@@ -17,6 +17,7 @@ from treadle.store_conformance.demands import (
     OpenStore,
     begin,
     demand,
+    demand_equal,
     demand_raised,
     make_id,
     read_all,
@@ -122,7 +123,7 @@ def loses_nothing_when_killed(open_store: OpenStore) -> None:
         held.append(b"more\n", found.head.size)
         held.close()
         left = read_all(open_store(), thread_id)[found.head.size :]
-        demand(left == b"more\n", "after a kill -9 a journal is gone on with")
+        demand_equal(left, b"more\n", "after a kill -9 a journal is gone on with")
 
 
 def gives_no_key_to_a_half(open_store: OpenStore) -> None:
@@ -144,8 +145,10 @@ def gives_no_key_to_a_half(open_store: OpenStore) -> None:
             with suppress(UnknownThreadError):
                 demand(data.startswith(read_all(store, thread_id)), "a cut begin leaves its own")
             thread_id = begin(store, data, key)
-        demand(open_store().find_key(key) == thread_id, "who is cut in a begin holds up no key")
-        demand(read_all(store, thread_id) == data, "a key finds a whole thread, after a kill too")
+        demand_equal(open_store().find_key(key), thread_id, "who is cut in a begin holds up no key")
+        demand_equal(
+            read_all(store, thread_id), data, "a key finds a whole thread, after a kill too"
+        )
         _hold_after_death(store, thread_id).close()
 
 
@@ -158,7 +161,7 @@ def frees_what_the_dead_have_held(open_store: OpenStore) -> None:
         for one in (store, open_store()):
             with demand_raised(ThreadBusyError, "a thread that another process holds is busy"):
                 one.hold(thread_id)
-        demand(read_all(store, thread_id) == b"{}\n", "a thread that is held can be read")
+        demand_equal(read_all(store, thread_id), b"{}\n", "a thread that is held can be read")
         other.kill()
         for one in (store, open_store()):
             _hold_after_death(one, thread_id).close()
@@ -179,7 +182,7 @@ def refuses_who_has_slept(open_store: OpenStore) -> None:
         except ThreadBusyError:
             sleeper.wake()
             demand(sleeper.do(_append, thread_id, b"two\n", 4), "who still holds a thread appends")
-            demand(read_all(store, thread_id) == b"one\ntwo\n", "what it has appended is there")
+            demand_equal(read_all(store, thread_id), b"one\ntwo\n", "what it has appended is there")
             return
         sleeper.wake()
         refused = "who has slept does not append beside the present holder"
@@ -191,7 +194,9 @@ def refuses_who_has_slept(open_store: OpenStore) -> None:
             open_store().hold(thread_id)
         held.append(b"three\n", 8)
         held.close()
-        demand(read_all(store, thread_id) == b"one\ntwo\nthree\n", "who has slept changes nothing")
+        demand_equal(
+            read_all(store, thread_id), b"one\ntwo\nthree\n", "who has slept changes nothing"
+        )
         hold_when_free(store, thread_id).close()
 
 
@@ -205,11 +210,11 @@ def gives_keys_once_in_a_race(open_store: OpenStore) -> None:
         for line in choose_lines(first.line_count, MEETINGS):
             key = f"key {line}"
             winners = [*filter(None, meet(first, second, _begin_new, [key], line))]
-            demand(len(winners) == 1, f"{len(winners)} of two processes got one key")
+            demand_equal(len(winners), 1, f"{len(winners)} of two processes got one key")
             found = {first.do(_find, key), second.do(_find, key), open_store().find_key(key)}
-            demand(found == {*winners}, "all find the thread that has the key")
+            demand_equal(found, {*winners}, "all find the thread that has the key")
             won += winners
-    demand(sorted(open_store().ids()) == sorted(won), "of who loses a key nothing is left")
+    demand_equal(sorted(open_store().ids()), sorted(won), "of who loses a key nothing is left")
 
 
 def holds_for_one_in_a_race(open_store: OpenStore) -> None:
@@ -223,11 +228,11 @@ def holds_for_one_in_a_race(open_store: OpenStore) -> None:
         for line in choose_lines(line_count, MEETINGS):
             thread_id = begin(store)  # a longer one may take other lines
             told = meet(first, second, _hold, [thread_id], line)
-            demand(sum(told) == 1, f"{sum(told)} of two processes hold a thread")
+            demand_equal(sum(told), 1, f"{sum(told)} of two processes hold a thread")
             winner = first if told[0] else second
             demand(winner.do(_append, thread_id, b"{}\n", 3), "who holds a thread appends to it")
             winner.do(_close, thread_id)
-            demand(read_all(store, thread_id) == b"{}\n{}\n", "what a holder appends is there")
+            demand_equal(read_all(store, thread_id), b"{}\n{}\n", "what a holder appends is there")
 
 
 def shows_readers_no_damage(open_store: OpenStore) -> None:
@@ -291,7 +296,7 @@ def an_agent_survives_a_kill(open_store: OpenStore) -> None:
         async with agent.thread("bill 7") as thread:
             answer = (await thread.resume()).output
             said = " ".join(one.content for one in thread.messages)
-        demand(answer == "I have seen to it.", "a killed agent is gone on with")
+        demand_equal(answer, "I have seen to it.", "a killed agent is gone on with")
         demand("Pay it." in said and "not run again" in said, "it knows what was said and done")
 
     with start_worker(open_store) as worker:
@@ -301,8 +306,8 @@ def an_agent_survives_a_kill(open_store: OpenStore) -> None:
     store = open_store()
     _hold_after_death(store, store.find_key("bill 7") or "").close()
     asyncio.run(go_on())
-    demand(calls == [], "a call that may have been made is not made again")
-    demand(len(store.ids()) == 1, "a key leads to the thread that was begun with it")
+    demand_equal(calls, [], "a call that may have been made is not made again")
+    demand_equal(len(store.ids()), 1, "a key leads to the thread that was begun with it")
 
 
 CHECKS: Final[Sequence[Check]] = (
