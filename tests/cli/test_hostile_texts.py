@@ -103,6 +103,11 @@ TOLD = (
     *("mcp serve", "mcp {bad}", "mcp add {bad} {bad}", "mcp add one {bad} -e {bad}", "mcp list"),
     *("mcp add two http://{bad} -H {bad}:{bad}", "mcp remove {bad}", "mcp remove one"),
     *("mcp login {bad}", "mcp logout {bad}", "worker {bad}", "worker {bad}.py:{bad}"),
+    *(
+        "fleet --in {bad}",
+        "fleet --in {bad}.py:x submit {bad}",
+        "fleet --in a.py:{bad} cancel {bad}",
+    ),
 )
 """Command lines; `{bad}` is a hostile text."""
 

@@ -10,13 +10,21 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from msgspec import Struct
 
 from treadle.agent.builders import open_engine
 from treadle.agent.definition import AgentDefinition
-from treadle.agent.job_mark import CANCELLED_TAG, Membership, find_mark, is_over
+from treadle.agent.job_mark import (
+    CANCELLED_TAG,
+    JobMark,
+    JobOptions,
+    Membership,
+    find_mark,
+    is_over,
+)
+from treadle.agent.submitted_task import SubmittedTask, submit_task
 from treadle.errors import (
     BuildError,
     StoreError,
@@ -98,6 +106,33 @@ class Fleet:
         definition.make_context(deps)
         definition.membership = Membership(self.scheduler, definition.open_store(), deps)
         self._members[agent.name] = _Member(definition, definition.membership)
+
+    async def submit(
+        self, agent: str, prompt: str, *, key: str = "", **job: Unpack[JobOptions]
+    ) -> SubmittedTask[Any]:
+        """Submit a task to the agent of this name; see `Agent.submit`.
+
+        Raises:
+            UsageError: no agent is called so, or as `Agent.submit`.
+            StoreError: as `Agent.submit`.
+        """
+        if agent not in self._members:
+            names = ", ".join(sorted(self._members)) or "nobody"
+            raise UsageError(f"the fleet has no agent {agent!r}", hint=f"it has: {names}")
+        definition = self._members[agent].definition
+        return await submit_task(definition, prompt, JobMark(agent, **job), key)
+
+    @property
+    def agents(self) -> list[str]:
+        """The names of its agents, in the order in which they were added."""
+        return [*self._members]
+
+    def load(self, thread_id: str) -> ThreadFold:
+        """A thread of it, as it stands; raises `UnknownThreadError`, or `StoreError`."""
+        for store in self._list_stores():
+            with suppress(UnknownThreadError):
+                return store.load(thread_id).fold
+        raise UnknownThreadError(f"no store of this fleet has a thread {thread_id}")
 
     async def jobs(self) -> list[JobState]:
         """The newest job of each thread, and where it stands.

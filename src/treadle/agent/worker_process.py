@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle.agent.fleet import Fleet
-from treadle.errors import BuildError, UsageError
+from treadle.agent.fleet_file import use_fleet
+from treadle.errors import UsageError
 from treadle.fleet.health import serve_health
 
 
 def run_worker(
-    fleet: object,
+    place: str,
     queues: Sequence[str],
     concurrency: int,
     health_port: int | None,
@@ -26,20 +27,17 @@ def run_worker(
     A second signal ends the process where it is, which a crash might do as well.
 
     Args:
-        fleet: whom to work for.
+        place: `FILE.py:NAME` of the fleet.
         queues: of which jobs are taken.
         concurrency: how many tasks at a time.
         health_port: where it says how it is, on every address; 0 takes any; `None` for nowhere.
         started: is told the port.
 
     Raises:
-        BuildError: that is no fleet.
-        UsageError: nobody can listen on the port.
+        UsageError: there is no such fleet, or nobody can listen on the port.
         StoreError: the queue cannot be reached.
     """
-    if not isinstance(fleet, Fleet):
-        raise BuildError(f"{fleet!r} is no fleet", hint="fleet = Fleet(...); give FILE.py:fleet")
-    asyncio.run(_run(fleet, queues, concurrency, health_port, started))
+    use_fleet(place, lambda fleet: _run(fleet, queues, concurrency, health_port, started))
 
 
 async def _run(
@@ -74,7 +72,4 @@ async def _run(
         except OSError as error:
             raise UsageError(f"nobody can listen on port {health_port}: {error}") from error
     started(port)
-    try:
-        await worker.run(queues, concurrency, stop)
-    finally:
-        await fleet.scheduler.close()
+    await worker.run(queues, concurrency, stop)

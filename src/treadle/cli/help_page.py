@@ -34,7 +34,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "Work": (
             *("run", "resume", "approve", "rewind", "diff", "compact", "watch", "worker"),
-            "demo",
+            *("fleet", "demo"),
         ),
         "Threads": (
             *("list", "search", "show", "web", "blame", "log", "fork", "export", "import"),

@@ -34,14 +34,10 @@ def command(place: str, queues: str, concurrency: int, health: int | None) -> No
     treadle worker my_agents.py:fleet --queues default,slow --concurrency 8 --health 8081
     """  # noqa: D301  click reads the backspace
     from treadle.agent.worker_process import run_worker
-    from treadle.app.python_files import use_name_in_file
 
     def started(port: int | None) -> None:
         at = "" if port is None else f", health on port {port}"
         click.echo(f"a worker of {place}: {queues}, {concurrency} at a time{at}", err=True)
 
-    def work(fleet: object) -> None:
-        names = [one.strip() for one in queues.split(",") if one.strip()]
-        run_worker(fleet, names, concurrency, health, started)
-
-    use_name_in_file(place, "fleet", work)
+    names = [one.strip() for one in queues.split(",") if one.strip()]
+    run_worker(place, names, concurrency, health, started)

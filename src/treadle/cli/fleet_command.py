@@ -1,0 +1,119 @@
+"""`treadle fleet`: how a fleet stands; tasks for it, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from treadle.agent.fleet import Fleet
+
+T = TypeVar("T")
+
+
+@click.group("fleet", invoke_without_command=True)
+@click.option(
+    "--in",
+    "place",
+    metavar="FILE.py:NAME",
+    envvar="TREADLE_FLEET",
+    required=True,
+    help="The fleet; TREADLE_FLEET, if nothing is said.",
+)
+@click.option("--json", "is_json", is_flag=True, help="As one JSON object.")
+@click.pass_context
+def command(context: click.Context, place: str, *, is_json: bool) -> None:
+    """Show how a fleet stands: workers, tasks that run, wait and have ended, what they cost.
+
+    \b
+    export TREADLE_FLEET=my_agents.py:fleet
+    treadle fleet                                  how it stands
+    treadle fleet submit --agent support "TASK"    a task for it
+    treadle fleet cancel ID                        nobody works on it any more
+    treadle fleet retry ID                         what was cancelled, or has failed
+    """  # noqa: D301  click reads the backspace
+    context.obj = place
+    if context.invoked_subcommand is not None:
+        return
+    from treadle.agent.fleet_file import describe_fleet
+    from treadle.cli.fleet_output import print_fleet
+    from treadle.cli.json_output import print_json
+
+    (print_json if is_json else print_fleet)(_use(place, describe_fleet))
+
+
+def _use(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
+    from treadle.agent.fleet_file import use_fleet
+
+    return use_fleet(place, act)
+
+
+@command.command("submit")
+@click.argument("task")
+@click.option("--agent", help="Who works on it; without it, the only one of the fleet.")
+@click.option("--key", default="", help="Your own name for it; once more, it is the same task.")
+@click.option("--queue", default="default", show_default=True, help="Whose workers take it.")
+@click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Higher ones first.")
+@click.option("--user", default="", help="For whom it is: users take turns.")
+@click.option("--at", "start_at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
+@click.pass_obj
+def submit(place: str, /, task: str, **given: Any) -> None:
+    """Submit a task; `-` reads one a line from stdin. Prints the ids of their threads.
+
+    \b
+    treadle fleet submit --agent support "Where is order 7?"
+    treadle fleet submit - --user ann < tasks.txt
+    """  # noqa: D301  click reads the backspace
+    import sys
+
+    if (moment := given["start_at"]) is not None:
+        given["start_at"] = moment.astimezone()  # by the clocks of this place
+    tasks = [task] if task != "-" else [one for one in sys.stdin.read().splitlines() if one.strip()]
+
+    submitted: list[str] = []
+
+    async def act(fleet: Fleet) -> None:
+        from treadle.agent.fleet_file import choose_agent
+
+        agent = choose_agent(fleet, given.pop("agent"))
+        for one in tasks:
+            found = await fleet.submit(agent, one, **given)
+            submitted.append(found.id)
+
+    try:
+        _use(place, act)
+    finally:  # what comes before an error is there
+        for thread_id in submitted:
+            click.echo(thread_id)
+
+
+@command.command("cancel")
+@click.argument("thread_id", metavar="ID")
+@click.pass_obj
+def cancel(place: str, thread_id: str) -> None:
+    """Have nobody work on a task any more; what runs of it ends."""
+
+    async def act(fleet: Fleet) -> None:
+        from treadle.agent.fleet_file import find_task
+
+        was_there = await fleet.cancel(await find_task(fleet, thread_id))
+        click.echo("cancelled" if was_there else "it is over already", err=True)
+
+    _use(place, act)
+
+
+@command.command("retry")
+@click.argument("thread_id", metavar="ID")
+@click.pass_obj
+def retry(place: str, thread_id: str) -> None:
+    """Put a task into the queue again that was cancelled, or that nobody could work on."""
+
+    async def act(fleet: Fleet) -> None:
+        from treadle.agent.fleet_file import find_task
+
+        await fleet.retry(await find_task(fleet, thread_id))
+        click.echo("queued", err=True)
+
+    _use(place, act)

@@ -1,0 +1,63 @@
+"""`treadle fleet`, as a person types it beside a worker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.queue_checks import until
+from fleet.teams import PROGRAM, Team, make_team
+from server.databases import Postgres
+
+
+@pytest.fixture
+def team(tmp_path: Path, postgres: Postgres) -> Iterator[Team]:
+    with make_team(tmp_path, postgres, "folder") as found:
+        yield found
+
+
+def run(team: Team, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "treadle", "fleet", "--in", f"{PROGRAM}:fleet", *arguments]
+    return subprocess.run(
+        command, env=team.environment, input=stdin, capture_output=True, text=True, timeout=100
+    )
+
+
+def read(team: Team) -> dict[str, Any]:
+    done = run(team, "--json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+async def are(team: Team, statuses: list[str]) -> bool:
+    return sorted(one.status.value for one in await team.program.fleet.jobs()) == statuses
+
+
+async def test_tasks_are_submitted_shown_cancelled_and_tried_again(team: Team) -> None:
+    assert "one of: clerk, many, asking" in run(team, "submit", "Pay.").stderr
+    done = run(team, "submit", "-", "--agent", "clerk", "--user", "ann", stdin="One\n\nTwo\n")
+    first, second = done.stdout.split()
+    assert run(team, "submit", "Ask me", "--agent", "asking", "--key", "k").returncode == 0
+    assert run(team, "submit", "Ask me", "--agent", "asking", "--key", "k").returncode == 0
+    assert run(team, "cancel", first[-8:]).stderr == "cancelled\n"
+    view = read(team)
+    assert (view["workers"], view["counts"]) == (0, {"queued": 2, "cancelled": 1})
+    team.start()
+
+    await until(lambda: are(team, ["cancelled", "done", "waiting"]))
+    assert run(team, "retry", first).stderr == "queued\n"
+    assert "nothing left" in run(team, "retry", second).stderr
+
+    await until(lambda: are(team, ["done", "done", "waiting"]))
+    shown = run(team).stdout.splitlines()
+    assert shown[0] == "1 worker · 1 waiting · 2 done"
+    assert shown[1].split() == [shown[1].split()[0], "waiting", "Ask", "me", "(asking)"]
+    assert "Two  (clerk, ann)" in shown[3]
+    assert "no task 'zz'" in run(team, "cancel", "zz").stderr
+    await team.program.fleet.scheduler.close()
