@@ -81,7 +81,8 @@ class FleetWorker:
             try:
                 await self.sweep()
             except TreadleError as error:
-                _log.warning("the queue was not compared with the journals: %s", error)
+                why = f"{error} ({error.hint})" if error.hint else error
+                _log.warning("the queue was not compared with the journals: %s", why)
             await asyncio.sleep(self._sweep_s)
 
     async def sweep(self) -> None:

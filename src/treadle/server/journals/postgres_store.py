@@ -125,7 +125,8 @@ class PostgresStore:
         if self._principal is None:
             raise ConfigError(
                 f"the server has no user {self.owner!r}, or that user is disabled",
-                hint=f"an admin makes it: treadle admin users add {self.owner}",
+                hint=f"an admin makes it: treadle admin users add {self.owner} --organization NAME "
+                "--database URL",
             )
         return self._principal
 
