@@ -61,6 +61,8 @@ MAY_USE: Final = {
     "models/failures.py": {"time"},  # a server may name the moment to come back
     "server/accounts/times.py": {"datetime"},  # reads the times of requests, asks no clock
     "server/accounts/tokens.py": {"secrets"},  # nobody can guess them
+    "server/oidc/attempts.py": {"secrets"},  # nor these
+    "server/oidc/provider_client.py": {"time"},  # how long what a provider has said is believed
     "app/upkeep/garbage_removal.py": {"datetime"},  # reads the time of the store, asks no clock
     "telemetry/span_fold.py": {"datetime"},  # times of records, read as times
     "app/upkeep/checks.py": {"time"},  # how long a sync takes

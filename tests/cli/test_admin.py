@@ -261,3 +261,19 @@ def test_people_are_invited_by_links(admin: Admin, file: Path) -> None:
     for arguments in (["revoke", "9"], ["add", "--organization", "x"]):
         assert admin("invitations", *arguments).returncode == 2
     assert admin("invitations", "add", "--organization", "acme", "--expires", "91d").returncode == 2
+
+
+def test_a_user_is_linked_to_who_it_is_at_a_provider(admin: Admin, file: Path) -> None:
+    admin("organizations", "add", "acme")
+    admin("users", "add", "ada", "--organization", "acme")
+    nameless = admin("identities", "add", "ada", "7f9c")
+    assert (nameless.returncode, "--oidc-issuer" in nameless.stderr) == (2, True)
+    made = admin("identities", "add", "ada", "7f9c", "--issuer", "https://p.example")
+    assert (made.returncode, made.stderr) == (0, "7f9c at https://p.example signs in as ada\n")
+    listed = admin("identities", "list").stdout.split()
+    assert listed[:4] == ["1", "ada", "7f9c", "https://p.example"]
+    assert json.loads(admin("identities", "list", "--json").stdout)["identities"][0]["id"] == 1
+    assert admin("identities", "add", "eve", "7f9c").returncode == 2
+    assert admin("identities", "remove", "1").returncode == 0
+    gone = admin("identities", "remove", "1")
+    assert (gone.returncode, "there is no identity 1" in gone.stderr) == (2, True)

@@ -11,8 +11,16 @@ from sqlalchemy import func, select, update
 
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import Me, NewOrganization, NewToken, NewUser, OrganizationUpdate, UserUpdate
-from treadle.server.accounts import accounts, audit, quotas, tokens
+from treadle.api.types import (
+    Me,
+    NewIdentity,
+    NewOrganization,
+    NewToken,
+    NewUser,
+    OrganizationUpdate,
+    UserUpdate,
+)
+from treadle.server.accounts import accounts, audit, identities, quotas, tokens
 from treadle.server.context import Context, Principal
 from treadle.server.data import schema
 from treadle.server.data.database import Database
@@ -34,6 +42,8 @@ ADMINS_WORK: Final[dict[str, Callable[[Context], object]]] = {
     "make_token_of": lambda c: accounts.make_user_token(c, "owner", NewToken("t")),
     "revoke_token": lambda c: accounts.revoke_token(c, 1),
     "audit": audit.list_lines,
+    "identities": identities.list_identities,
+    "add_identity": lambda c: identities.add_identity(c, NewIdentity("owner", "s", "https://p")),
 }
 USERS_WORK: Final[dict[str, Callable[[Context], object]]] = {
     "me": accounts.get_current_user,
@@ -51,7 +61,7 @@ def _refused(people: People, name: str, work: Callable[[Context], Any]) -> Refus
 
 @pytest.mark.parametrize("work", ADMINS_WORK.values(), ids=ADMINS_WORK)
 def test_only_admins_manage_people(people: People, work: Callable[[Context], object]) -> None:
-    """Of thirteen kinds of work each is done by the admin and refused to all others."""
+    """Of fifteen kinds of work each is done by the admin and refused to all others."""
     people.token("owner")
     for name in ("owner", "member", "chief", "outsider", "support"):
         assert _refused(people, name, work).code is ErrorCode.FORBIDDEN

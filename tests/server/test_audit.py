@@ -12,6 +12,7 @@ from server.people import People, at
 from server.planting import THREAD, plant_records
 from treadle.api.types import (
     AuditLine,
+    NewIdentity,
     NewInvitation,
     NewOrganization,
     NewShare,
@@ -20,7 +21,7 @@ from treadle.api.types import (
     OrganizationUpdate,
     UserUpdate,
 )
-from treadle.server.accounts import accounts, audit, invitations, share_links, support
+from treadle.server.accounts import accounts, audit, identities, invitations, share_links, support
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal
@@ -57,6 +58,11 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
      lambda c: invitations.make_invitation(c, NewInvitation(), "https://t")),
     ("chief", "invitation_revoked", lambda c: invitations.revoke_invitation(c, 1)),
     ("chief", None, lambda c: invitations.revoke_invitation(c, 1)),
+    ("admin", "identity_linked",
+     lambda c: identities.add_identity(c, NewIdentity("ada", "s", "https://p.example"))),
+    ("admin", None,
+     lambda c: identities.add_identity(c, NewIdentity("ada", "s", "https://p.example"))),
+    ("admin", "identity_removed", lambda c: identities.remove_any_identity(c, 1)),
     ("admin", "organization_changed",
      lambda c: accounts.change_organization(c, "acme", OrganizationUpdate(threads_max=9))),
     ("admin", None,
@@ -91,7 +97,7 @@ def test_every_change_of_access_leaves_one_line(people: People) -> None:
         assert found[0].thread == (THREAD if not action.startswith(_PEOPLE) else None)
 
 
-_PEOPLE: Final = ("organization", "user", "token", "invitation")
+_PEOPLE: Final = ("organization", "user", "token", "invitation", "identity")
 
 
 def test_the_actions_of_the_table_are_all_there_are() -> None:

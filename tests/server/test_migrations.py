@@ -155,6 +155,8 @@ ADDED: Final[dict[str, Any]] = {
     "journals": 0,
     "journal_pieces": 0,
     "journal_blobs": 0,
+    "identities": 0,
+    "tokens.identity_id": None,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

@@ -18,12 +18,13 @@ from server.people import People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
 from server.running import Running
 from thread.journals import PLAIN
-from treadle.api.types import NewInvitation, NewShare
+from treadle.api.types import NewIdentity, NewInvitation, NewShare
 from treadle.core.messages import Message, ToolCall
 from treadle.pages.renderer import render_document
-from treadle.server.accounts import invitations, share_links
+from treadle.server.accounts import identities, invitations, share_links
 from treadle.server.accounts.shared_view import tell_document
 from treadle.server.data import schema
+from treadle.server.oidc.settings import OidcProvider
 from treadle.server.search import index_document
 from treadle.thread.document import (
     AgentStateSnapshot,
@@ -197,7 +198,10 @@ class Team:
 
 @pytest.fixture
 def team(browser: Browser, templates: Templates, tmp_path: Path) -> Iterator[Team]:
-    with Running(templates.copy("sqlite", tmp_path)) as server:
+    provider = OidcProvider(
+        issuer="https://login.example.org/realms/acme", client_id="x", redirect_uri="http://x"
+    )
+    with Running(templates.copy("sqlite", tmp_path), oidc=provider) as server:
         yield Team(server, browser)
 
 
@@ -209,6 +213,8 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
     with team.people.writing("admin") as context:
         new = NewInvitation("acme")
         invitation = invitations.make_invitation(context, new, team.server.url).url
+        login = NewIdentity("admin", "7f9c2ba4-e88f-4d17", "https://login.example.org/realms/acme")
+        identities.add_identity(context, login)
     state = team.open("admin").context.storage_state()
     member = team.open("member").context.storage_state()
     here = team.server.url

@@ -218,3 +218,26 @@ def test_without_its_libraries_it_says_how_to_install_them(
     assert found.returncode == 5
     assert f"the team server is not installed: {library} is missing" in found.stderr
     assert 'pip install ".[server]"' in found.stderr
+
+
+def test_a_provider_is_one_of_https_and_goes_with_where_people_reach_the_server(
+    tmp_path: Path,
+) -> None:
+    issuer = ("--oidc-issuer", "https://login.example.org")
+    client = ("--oidc-client", "treadle")
+    base = ("--base-url", "https://t.example")
+    wrong = {
+        "belong together": issuer,
+        "needs --base-url": (*issuer, *client),
+        "is an address of https": ("--oidc-issuer", "http://login.example.org", *client, *base),
+        "--base-url is an address": (*issuer, *client, "--base-url", "http://t.example"),
+        "names no domain": (*issuer, *client, *base, "--oidc-domain", "acme"),
+        "says nothing without": ("--oidc-domain", "acme.example=acme"),
+    }
+    found = {text: serve(tmp_path, *options) for text, options in wrong.items()}
+    assert {text: one.returncode for text, one in found.items()} == dict.fromkeys(wrong, 2)
+    assert [text for text, one in found.items() if text not in one.stderr] == []
+    with Process(tmp_path, *issuer, *client, *base) as server:
+        page = server.ask("GET", "/sign-in", accept="text/html").body.decode()
+        assert "Sign in at login.example.org" in page
+        server.end()

@@ -273,6 +273,31 @@ class Invitations(Struct, frozen=True):
     invitations: tuple[InvitationLine, ...]
 
 
+class NewIdentity(Struct, frozen=True, forbid_unknown_fields=True):
+    """Who at a provider of OpenID Connect a user is; by default at the server's provider."""
+
+    user: Name
+    subject: Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]+$")]
+    issuer: Annotated[str, Meta(max_length=500, pattern=r"^[\x21-\x7e]*$")] = ""
+
+
+class IdentityLine(Struct, frozen=True):
+    """Who at a provider a user is; `email` is for people to know it by."""
+
+    id: int
+    user: str
+    issuer: str
+    subject: str
+    email: str
+    created_at: str
+
+
+class Identities(Struct, frozen=True):
+    """Identities, newest first."""
+
+    identities: tuple[IdentityLine, ...]
+
+
 class StorageLine(Struct, frozen=True):
     """What a user keeps on the server, and may keep; `size` and `storage_max` are bytes."""
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from treadle.app.folders import user_folders
 from treadle.app.notices import Notify
+from treadle.app.server_provider import read_provider
 from treadle.app.threads.times import utc_now
 from treadle.errors import UsageError
 from treadle.models.catalog import is_loopback_host
@@ -25,6 +26,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     `host` and `port` are what it listens on (port 0: any that is free), `database` its URL (`None`:
     a file of this user), `migrate` brings tables of an older Treadle up to date. `workers` counts
     processes, `body_max` bytes of a request, `rate` requests per second and user (0: any number).
+    `app/server_provider.py` reads what is said of OpenID Connect.
     """
 
     host: str
@@ -33,6 +35,9 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     migrate: bool = False
     workers: int = 1
     base_url: str = ""
+    oidc_issuer: str = ""
+    oidc_client: str = ""
+    oidc_domain: tuple[str, ...] = ()
     body_max: int
     rate: float
     certificate: str | None = None
@@ -82,21 +87,28 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
         if options.workers > 1:
             # Processes keep what they count there; set before the library that looks is loaded.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = stack.enter_context(scratch_folder())
-        from treadle.server.data.kept_settings import BASE_URL
+        from treadle.server.data.kept_settings import BASE_URL, OIDC_ISSUER
         from treadle.server.http.process import ServerProcessOptions, open_listening_socket, serve
         from treadle.server.http.settings import ServerConfig
 
+        base_url = options.base_url.rstrip("/")
+        provider = read_provider(
+            options.oidc_issuer, options.oidc_client, options.oidc_domain, base_url
+        )
         listening = stack.enter_context(open_listening_socket(options.host, options.port))
         url = options.database or _make_default_database_url()
         scheme = "https" if options.certificate else "http"
         where = f"{scheme}://{_format_host(options.host)}:{listening.getsockname()[1]}"
-        base_url = options.base_url.rstrip("/")
         # Behind a proxy, and on all addresses, it is not known how people reach it.
         is_direct = is_loopback_host(options.host) and not options.behind_proxy
-        kept = {BASE_URL: base_url or (where if is_direct else "")}
+        kept = {
+            BASE_URL: base_url or (where if is_direct else ""),
+            OIDC_ISSUER: options.oidc_issuer,
+        }
         _prepare_database(url, kept, show_token, is_migrating=options.migrate)
         config = ServerConfig(
             base_url=base_url,
+            oidc=provider,
             has_public_metrics=options.public_metrics,
             is_behind_proxy=options.behind_proxy,
             body_size_max=options.body_max,

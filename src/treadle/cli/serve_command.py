@@ -37,6 +37,24 @@ MIB: Final = 1024 * 1024
     "--base-url", metavar="URL", default="", help="What links begin with, as people reach it."
 )
 @click.option(
+    "--oidc-issuer",
+    metavar="URL",
+    default="",
+    help="The provider of OpenID Connect at which people may sign in on the pages.",
+)
+@click.option(
+    "--oidc-client",
+    metavar="ID",
+    default="",
+    help="What the provider calls this server; the secret is in TREADLE_OIDC_SECRET.",
+)
+@click.option(
+    "--oidc-domain",
+    metavar="DOMAIN=ORGANIZATION",
+    multiple=True,
+    help="Who has an address there that the provider has verified becomes a user.",
+)
+@click.option(
     "--body-max",
     metavar="BYTES",
     type=click.IntRange(64 * 1024, 256 * MIB),

@@ -165,7 +165,7 @@ def make_organization(context: Context, new: NewOrganization) -> Organization:
     """
     check_admin(context)
     name = _normalize_name(new.name)
-    _insert_unique(
+    insert_unique(
         context.db, insert(schema.organizations).values(name=name, created_at=context.now)
     )
     audit.log_action(context, "organization_made", detail=name)
@@ -240,7 +240,7 @@ def make_user(context: Context, new: NewUser) -> User:
         "is_support": new.is_support,
         "created_at": context.now,
     }
-    _insert_unique(context.db, insert(schema.users).values(**values))
+    insert_unique(context.db, insert(schema.users).values(**values))
     made = User(name, organization, new.role, new.is_admin, new.is_support, False, context.now)
     audit.log_action(
         context, "user_made", detail=f"{name} in {organization}: {_format_rights(made)}"
@@ -385,7 +385,8 @@ def check_role(role: str) -> str:
     return role
 
 
-def _insert_unique(db: Connection, statement: Any) -> None:
+def insert_unique(db: Connection, statement: Any) -> None:
+    """Insert a row. Raises `Refusal` if there is one like it."""
     try:
         with db.begin_nested():
             db.execute(statement)

@@ -23,6 +23,8 @@ Action: TypeAlias = Literal[
     "token_made",
     "token_revoked",
     "signed_in",
+    "identity_linked",
+    "identity_removed",
     "feed_made",
     "thread_made",
     "visibility_set",

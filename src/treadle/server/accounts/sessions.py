@@ -27,6 +27,8 @@ from treadle.server.refusals import make_unauthorized_refusal
 from treadle.thread.safe_text import sanitize_text
 
 SESSION_DAYS: Final = 30
+PROVIDER_SESSION_HOURS: Final = 12
+"""Of who has signed in at a provider: it says anew who may be let in, with a click."""
 SESSION_COUNT_MAX: Final = 50
 """Sessions of a user that are good at a time: of more the oldest end."""
 BROWSER_LENGTH_MAX: Final = 60
@@ -48,12 +50,13 @@ class BrowserSession(Struct, frozen=True):
     is_current: bool
 
 
-def begin_session(context: Context, browser: str) -> str:
+def begin_session(context: Context, browser: str, identity_id: int | None = None) -> str:
     """A session for the caller; what is given back is the only place where its secret stands.
 
     Args:
         context: whose request it is; its token, if it has one, is what the session ends with.
         browser: how the browser calls itself (`User-Agent`); any text.
+        identity_id: what the caller has signed in with at a provider, and the session ends with.
 
     Raises:
         Refusal: the caller is nobody in particular.
@@ -63,6 +66,8 @@ def begin_session(context: Context, browser: str) -> str:
         raise make_unauthorized_refusal()
     _end_oldest(context, caller.user_id)
     until = shift_time(context.now, days=SESSION_DAYS)
+    if identity_id is not None:
+        until = shift_time(context.now, seconds=PROVIDER_SESSION_HOURS * 3600)
     if caller.token_expires_at is not None:
         until = min(until, caller.token_expires_at)
     secret = generate_token(TokenKind.SESSION)
@@ -76,6 +81,7 @@ def begin_session(context: Context, browser: str) -> str:
             expires_at=until,
             kind=TokenKind.SESSION.name.lower(),
             made_with=caller.token_id,
+            identity_id=identity_id,
         )
         .returning(schema.tokens.c.id)
     ).scalar_one()

@@ -32,5 +32,10 @@ def shift_time(at: str, *, days: int = 0, seconds: int = 0) -> str:
     return _format_time(datetime.fromisoformat(at) + timedelta(days=days, seconds=seconds))
 
 
+def count_seconds(at: str) -> float:
+    """A time in the form of records as seconds since 1970."""
+    return datetime.fromisoformat(at).timestamp()
+
+
 def _format_time(time: datetime) -> str:
     return time.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

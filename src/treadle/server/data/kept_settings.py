@@ -11,6 +11,8 @@ from treadle.server.data import schema
 
 BASE_URL: Final = "base_url"
 """Where people reach the server, without a slash at the end."""
+OIDC_ISSUER: Final = "oidc_issuer"
+"""The provider at which people may sign in."""
 
 
 def keep_settings(db: Connection, values: Mapping[str, str]) -> None:

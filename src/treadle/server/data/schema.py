@@ -79,6 +79,22 @@ tokens: Final = Table(
     Column("kind", BytewiseText, nullable=False, server_default="access"),
     # Of a session the token that it was begun with, and ends with.
     Column("made_with", Number),
+    # Of a session the identity that it was begun with, and ends with.
+    Column("identity_id", Number),
+)
+
+identities: Final = Table(
+    "identities",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    # The provider's name, and what it calls somebody for ever.
+    Column("issuer", BytewiseText, nullable=False),
+    Column("subject", BytewiseText, nullable=False),
+    # What the provider had verified when it was linked: for people to know it by, no more.
+    Column("email", BytewiseText, nullable=False),
+    Column("created_at", BytewiseText, nullable=False),
+    Index(None, "issuer", "subject", unique=True),
 )
 
 invitations: Final = Table(

@@ -9,12 +9,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import NewOrganization, NewToken, NewUser, Token, UserUpdate
+from treadle.api.types import NewIdentity, NewOrganization, NewToken, NewUser, Token, UserUpdate
 from treadle.pages.site import HEADERS, send_page
-from treadle.server.accounts import accounts, audit, sessions
+from treadle.server.accounts import accounts, audit, identities, sessions
 from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context
 from treadle.server.http.page_site import PageSite
+from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 
 LIFETIMES: Final = {
@@ -33,10 +34,12 @@ class AccountPages:
     """The paths of an account, and of the admins.
 
     Args:
+        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, site: PageSite) -> None:
+    def __init__(self, services: Services, site: PageSite) -> None:
+        self._services = services
         self._site = site
 
     def list_routes(self) -> list[Route]:
@@ -45,7 +48,9 @@ class AccountPages:
             Route("/account", self._show_account, methods=["GET"]),
             Route("/account/tokens", self._make_token, methods=["POST"]),
             Route("/account/tokens/{token_id}/revoke", self._revoke_token, methods=["POST"]),
+            Route("/account/identities/{identity_id}/remove", self._remove, methods=["POST"]),
             Route("/admin", self._show_admin, methods=["GET"]),
+            Route("/admin/identities", self._add_identity, methods=["POST"]),
             Route("/admin/organizations", self._make_organization, methods=["POST"]),
             Route("/admin/users", self._make_user, methods=["POST"]),
             Route("/admin/users/{name}", self._change_user, methods=["POST"]),
@@ -62,10 +67,13 @@ class AccountPages:
                 "me": accounts.get_current_user(context),
                 "tokens": [one for one in known if not one.is_revoked],
                 "sessions": sessions.list_sessions(context),
+                "identities": identities.list_own_identities(context).identities,
             }
 
         values = await self._read(request, read)
-        return send_page("account.html", made=made, lifetimes=LIFETIMES, **values)
+        provider = self._services.config.oidc
+        host = "" if provider is None else provider.host
+        return send_page("account.html", made=made, lifetimes=LIFETIMES, host=host, **values)
 
     async def _make_token(self, request: Request) -> Response:
         def make(context: Context, fields: dict[str, str]) -> Token:
@@ -75,13 +83,28 @@ class AccountPages:
         return await self._render_account(request, made)
 
     async def _revoke_token(self, request: Request) -> Response:
-        told = request.path_params["token_id"]
-        if not (told.isascii() and told.isdigit() and len(told) <= ID_LENGTH_MAX):
-            raise make_not_found_refusal()
+        number = _read_number(request.path_params["token_id"])
         await self._site.write(
-            request, lambda context, _: accounts.revoke_own_token(context, int(told))
+            request, lambda context, _: accounts.revoke_own_token(context, number)
         )
         return RedirectResponse("/account", 303, HEADERS)
+
+    async def _remove(self, request: Request) -> Response:
+        number = _read_number(request.path_params["identity_id"])
+        _, fields = await self._site.write(
+            request, lambda context, _: identities.remove_identity(context, number)
+        )
+        return RedirectResponse("/admin" if "admin" in fields else "/account", 303, HEADERS)
+
+    async def _add_identity(self, request: Request) -> Response:
+        def add(context: Context, fields: dict[str, str]) -> None:
+            subject = fields.get("subject", "").strip()
+            if not 0 < len(subject) <= identities.SUBJECT_LENGTH_MAX:
+                raise Refusal(ErrorCode.BAD_REQUEST, "that is no name of somebody at a provider")
+            identities.add_identity(context, NewIdentity(fields.get("user", ""), subject))
+
+        await self._site.write(request, add)
+        return RedirectResponse("/admin", 303, HEADERS)
 
     async def _show_admin(self, request: Request) -> Response:
         return await self._render_admin(request)
@@ -93,11 +116,20 @@ class AccountPages:
             return {
                 "organizations": accounts.list_organizations(context).organizations,
                 "users": accounts.list_users(context).users,
+                "identities": identities.list_identities(context).identities,
                 "lines": audit.list_lines(context, AUDIT_COUNT).lines,
             }
 
         values = await self._read(request, read)
-        return send_page("admin.html", made=made, owner=name, lifetimes=LIFETIMES, **values)
+        has_provider = self._services.config.oidc is not None
+        return send_page(
+            "admin.html",
+            made=made,
+            owner=name,
+            lifetimes=LIFETIMES,
+            has_provider=has_provider,
+            **values,
+        )
 
     async def _make_organization(self, request: Request) -> Response:
         await self._site.write(
@@ -149,6 +181,13 @@ class AccountPages:
             raise make_unauthorized_refusal()
         found: dict[str, Any] = await self._site.ask(lambda: source.read(function))
         return {"visitor": source.visitor, **found}
+
+
+def _read_number(told: str) -> int:
+    """The number in a path. Raises `Refusal` for what is none."""
+    if not (told.isascii() and told.isdigit() and len(told) <= ID_LENGTH_MAX):
+        raise make_not_found_refusal()
+    return int(told)
 
 
 def _read_new_token(context: Context, fields: dict[str, str]) -> NewToken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,15 @@ from treadle.server.http.feed_pages import FeedPages
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
-from treadle.server.http.routes import admin, current_user, health, invitations, records, shares
+from treadle.server.http.routes import (
+    admin,
+    current_user,
+    health,
+    identities,
+    invitations,
+    records,
+    shares,
+)
 from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
@@ -36,6 +45,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *current_user.ENDPOINTS,
     *admin.ENDPOINTS,
     *invitations.ENDPOINTS,
+    *identities.ENDPOINTS,
 )
 """All that the server can be asked. A path that names something stands before one with a name."""
 
@@ -56,13 +66,7 @@ class Application:
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
-        self._starlette.router.default = PageSite(
-            services,
-            lambda site: [
-                *AccountPages(site).list_routes(),
-                *FeedPages(services, site).list_routes(),
-            ],
-        )
+        self._starlette.router.default = PageSite(services, partial(_list_page_routes, services))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is no HTTP is not spoken here."""
@@ -84,6 +88,16 @@ class Application:
         yield
         self.stop()
         await self.services.close()
+
+
+def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
+    routes = [*AccountPages(services, site).list_routes(), *FeedPages(services, site).list_routes()]
+    if services.config.oidc is not None:
+        # What it needs takes long to import, and most servers need it not.
+        from treadle.server.http.provider_pages import ProviderPages
+
+        routes += ProviderPages(services, site, services.config.oidc).list_routes()
+    return routes
 
 
 def make_app(

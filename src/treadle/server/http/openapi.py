@@ -28,6 +28,7 @@ _PATH_DESCRIPTIONS: Final = {
     "token": "What stands at the end of a link.",
     "token_id": "The number of a token.",
     "invitation_id": "The number of an invitation.",
+    "identity_id": "The number of an identity.",
     "name": "The name of a user.",
 }
 _ANY_OBJECT: Final[dict[str, Any]] = {"type": "object"}

@@ -30,7 +30,12 @@ from treadle.server.http.page_threads import ServerThreads
 from treadle.server.http.request_reader import RequestHead
 from treadle.server.http.responses import Send
 from treadle.server.http.services import Services
-from treadle.server.http.session_cookies import name_session_cookie, set_session_cookie
+from treadle.server.http.session_cookies import (
+    COOKIE,
+    delete_cookie,
+    name_cookie,
+    set_session_cookie,
+)
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 from treadle.server.search import person_activity
 
@@ -87,7 +92,7 @@ class PageSite:
 
     def find_secret(self, request: Request) -> str:
         """The secret of the browser's session; empty if it has none."""
-        told = request.cookies.get(name_session_cookie(self.read_head(request)), "")
+        told = request.cookies.get(name_cookie(self.read_head(request)), "")
         return told if is_well_formed(told, TokenKind.SESSION) else ""
 
     async def find_source(self, request: Request) -> ServerThreads:
@@ -139,10 +144,16 @@ class PageSite:
         services.change_listeners.notify_change()
         return found, fields
 
+    def send_sign_in(self, path: str, problem: str = "", status: int = 200) -> Response:
+        """The page on which people sign in; `problem` is why they are not yet."""
+        provider = self._services.config.oidc
+        host = "" if provider is None else provider.host
+        return send_page("sign_in.html", status, path=path, problem=problem, host=host)
+
     async def _show_sign_in(self, request: Request) -> Response:
         request.scope["treadle"].route = ROUTE
         path = page_forms.make_local_path(request.query_params.get("next", "/"))
-        return send_page("sign_in.html", path=path, problem="")
+        return self.send_sign_in(path)
 
     async def _sign_in(self, request: Request) -> Response:
         services = self._services
@@ -161,7 +172,7 @@ class PageSite:
             if refusal.code is not ErrorCode.UNAUTHORIZED:
                 raise
             problem = "That is no token that is good: copy all of it."
-            return send_page("sign_in.html", 401, path=path, problem=problem)
+            return self.send_sign_in(path, problem, 401)
         return open_session(head, secret, path)
 
     async def _sign_out(self, request: Request) -> Response:
@@ -171,7 +182,7 @@ class PageSite:
 
         await self.write(request, end)
         answer = RedirectResponse("/sign-in", 303, HEADERS)
-        answer.delete_cookie(name_session_cookie(self.read_head(request)), path="/")
+        delete_cookie(self.read_head(request), answer, COOKIE)
         return answer
 
     async def _show_team(self, request: Request) -> Response:

@@ -6,6 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from treadle.server.oidc.settings import OidcProvider
+
 MIB: Final = 1024 * 1024
 
 
@@ -17,6 +19,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     base_url: str = ""
     """What links begin with; empty: what the request was asked under."""
+    oidc: OidcProvider | None = None
+    """At which provider people may sign in, beside tokens."""
     has_public_metrics: bool = False
     """Whether `/metrics` is for anybody; else for admins and for callers on this machine."""
     is_behind_proxy: bool = False
