@@ -159,6 +159,7 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
     home = link.partition("/open/")[0]
     paths = ("/", "/?words=loom", "/?state=waiting", f"/threads/{thread}")
     paths += (f"/threads/{thread}?diff=split", f"/threads/{thread}?diff=unified", "/nothing")
+    paths += (f"/threads/{thread}/versions", f"/threads/{thread}/versions?from=4")
     export = web.folder / "export.html"
     web.run("export", thread, "--format", "html", "-o", str(export))
     places = [*(home + path for path in paths), export.as_uri()]
@@ -264,7 +265,7 @@ def test_nothing_of_what_a_thread_holds_runs_or_leaves(browser: Browser, web: We
         summary.click()
     assert page.title() == f"{HOSTILE[0]} · Treadle"
     assert page.locator("main script, main iframe, main img, main svg, main style").count() == 0
-    assert page.locator("article.prompt").inner_text().startswith(HOSTILE[0])
+    assert page.locator("article.prompt .text").inner_text().startswith(HOSTILE[0])
     page.goto(page.url.partition("/threads")[0] + "/?words=document")
     assert page.locator("main script").count() == 0
     assert wrong == []

@@ -11,35 +11,46 @@ from typing import Any, Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from core.samples import CONFIG, answer, call, ended
+from media_samples import attachment, png
 from server.databases import Templates
 from server.people import People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
 from server.running import Running
-from thread.journals import PLAIN
+from thread.journals import HEADER, PLAIN, write
 from treadle.api.types import NewIdentity, NewInvitation, NewShare
+from treadle.core.events import PostToolsHookCompleted, ToolStarted, UserInput
 from treadle.core.messages import Message, ToolCall
+from treadle.core.tools import ToolExecutionOutcome
+from treadle.exchange.journal_files import make_journal_part
+from treadle.exchange.readable_thread import make_readable_thread
 from treadle.pages.renderer import render_document
 from treadle.server.accounts import identities, invitations, share_links
 from treadle.server.accounts.shared_view import tell_document
 from treadle.server.data import schema
 from treadle.server.oidc.settings import OidcProvider
 from treadle.server.search import index_document
+from treadle.thread.codec import Entry
 from treadle.thread.document import (
     AgentStateSnapshot,
     ConversationSnapshot,
     Thread,
     ThreadMetadata,
 )
+from treadle.thread.facts import Configured, GitObserved, Renamed
 
 AXE: Final = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 SIZES: Final = ((390, 800), (1280, 900))
 """A phone's, which is light, and a desk's, which is dark."""
 PATIENCE_MS: Final = 60_000
-FOREIGN: Final = ", ".join(
-    f"main {one}"
-    for one in ("script", "iframe", "img", "svg", "style", "base", "object", "form[action^=http]")
+FOREIGN: Final = (
+    ", ".join(
+        f"main {one}" for one in ("script", "iframe", "svg:not(.drawn)", "style", "base", "object")
+    )
+    + ", main form[action^=http], main img:not([src^='/threads/']):not([src^='data:image/png;'])"
 )
 MARK: Final = "document.title='taken'"
 BASES: Final = (
@@ -195,6 +206,37 @@ class Team:
             index_document(db, thread, document)
         return document
 
+    def push(self, number: int, texts: list[str]) -> str:
+        """A thread of records that says each text where documents have no place for one."""
+        clean = [text.replace("\0", "").replace("\ud800", "") for text in texts]
+        thread = id_of(0x1000 + number)
+        body = png()
+        batches: list[tuple[Entry, ...]] = [
+            (replace(HEADER, thread=thread, workspace=f"/{clean[0]}"),),
+            (Configured(CONFIG, clean[0]), GitObserved(clean[1 % len(clean)])),
+        ]
+        for index, text in enumerate(clean):
+            picture = attachment(body, text)
+            use = call(f"{index} {text}", text, text)
+            seen = ToolExecutionOutcome.Success(use.id, text, attachments=(picture,))
+            batches += [
+                (UserInput(replace(Message.user(text), attachments=(picture,))),),
+                (answer(text, use),),
+                (ToolStarted(use.id),),
+                (ended(use.id, seen),),
+                (PostToolsHookCompleted(True, text, commit="c0ffee" * 6),),
+                (answer(text),),
+                (Renamed(text),),
+            ]
+        with self.people.database.write() as db:
+            plant_records(db, self.people["owner"], batches)
+            ref = attachment(body).blob
+            kept = {"sha256": ref.sha256, "size": ref.size, "body": body}
+            db.execute(schema.blobs.insert().values(thread_id=thread, **kept))
+        story = make_readable_thread([make_journal_part(write(batches)[0])])
+        assert len(story.turns) == len(clean), "each of them counts"
+        return thread
+
 
 @pytest.fixture
 def team(browser: Browser, templates: Templates, tmp_path: Path) -> Iterator[Team]:
@@ -223,6 +265,8 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
         "member": (
             *("/", "/team", "/?words=done", "/?tag=x", "/sign-in"),
             *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
+            *(f"/threads/{THREAD}/versions", f"/threads/{THREAD}/versions?from=2"),
+            f"/threads/{THREAD}?version=4",
         ),
     }
     faults = []
@@ -263,6 +307,10 @@ def look_at_payloads(team: Team, folder: Path, count: int) -> None:
         with team.people.writing() as context:
             link = share_links.create_link(context, document.id, NewShare(), "").url
         places.append(link)
+        more = f"/threads/{team.push(number, groups[number])}%40owner"
+        last = 3 + 7 * len(groups[number])
+        places += (more, f"{more}?version={last - 1}", f"{more}?page=1", f"{more}/versions")
+        places += (f"{more}/versions?from=2", f"{more}/versions?from={last - 5}&diff=split")
         export = folder / f"{number}.html"
         export.write_text(render_document(tell_document(document)), encoding="utf-8")
         places.append(export.as_uri())

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from treadle.core.events import CompactionRequested, Steered
 from treadle.core.llm import Usage
-from treadle.core.messages import NOTE, BlobRef, Message, ToolCall, describe_attachment
+from treadle.core.messages import NOTE, Attachment, BlobRef, Message, ToolCall, describe_attachment
 from treadle.core.task.events import StateFailed
 from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.record_text import describe_record
@@ -44,7 +44,10 @@ THINKING: Final = "thinking"
 
 
 class ReadableMessage(Struct, frozen=True):
-    """A message in words. `who` is the role, or `note` for what no person wrote."""
+    """A message in words. `who` is the role, or `note` for what no person wrote.
+
+    The `version` of an item is that of the thread with it; 0 if it came before a fork began.
+    """
 
     at: str
     who: str
@@ -52,6 +55,7 @@ class ReadableMessage(Struct, frozen=True):
     index: int
     is_cut: bool = False
     is_hidden: bool = False
+    version: int = 0
 
 
 class ReadableCall(Struct, frozen=True):
@@ -64,14 +68,20 @@ class ReadableCall(Struct, frozen=True):
     index: int
     result: str | None = None
     is_hidden: bool = False
+    version: int = 0
 
 
 class ReadableNote(Struct, frozen=True):
-    """Something else that happened; `text` is one sentence, `detail` what belongs to it."""
+    """Something else that happened; `text` is one sentence, `detail` what belongs to it.
+
+    `attachment` is the picture or document that it tells of.
+    """
 
     at: str
     text: str
     detail: str = ""
+    version: int = 0
+    attachment: Attachment | None = None
 
 
 ReadableItem: TypeAlias = ReadableMessage | ReadableCall | ReadableNote
@@ -109,7 +119,7 @@ def make_readable_thread(parts: Sequence[JournalPart]) -> ReadableThread:
     for part in parts:
         if problem:
             break
-        problem = teller.add_journal(part)
+        problem = teller.add_journal(part, is_own=part is parts[-1])
     return teller.build(problem)
 
 
@@ -152,10 +162,11 @@ class _ReadableThreadBuilder:
         self._turns: list[tuple[str, list[ReadableItem]]] = [("", [])]
         self._entries: list[tuple[int, str, Entry]] = []
         self._count = 0
+        self._version = 0
         self._place_of: dict[str, tuple[int, int]] = {}
 
-    def add_journal(self, part: JournalPart) -> str:
-        """Go on with a journal; returns why it stopped early, if it did."""
+    def add_journal(self, part: JournalPart, *, is_own: bool) -> str:
+        """Go on with a journal, the thread's own or an earlier one; why it stopped early, if so."""
         header = decode_entry(part.records[0].event)
         if not isinstance(header, ThreadCreated):
             raise UnknownEntryError("record 1 does not create a thread")
@@ -168,6 +179,7 @@ class _ReadableThreadBuilder:
             )
         ended = set(_find_ended_commands(part.records))
         for record in part.records:
+            self._version = record.seq if is_own else 0
             try:
                 entry = decode_entry(record.event)
                 self._fold.apply(record.seq, record.at, entry)
@@ -192,7 +204,7 @@ class _ReadableThreadBuilder:
         return f"{called.tool_name} ({call_id})" if isinstance(called, ReadableCall) else call_id
 
     def _add_item(self, item: ReadableItem) -> None:
-        self._turns[-1][1].append(item)
+        self._turns[-1][1].append(replace(item, version=self._version))
 
     def _add_new_messages(self, at: str, *, is_in_turn: bool) -> None:
         """Tell the messages that have come since; of a person's, those in a turn begin none."""
@@ -204,7 +216,7 @@ class _ReadableThreadBuilder:
                 self._turns.append((at, []))
             for attachment in message.attachments:
                 told = f"shown: {describe_attachment(attachment)}"
-                self._add_item(ReadableNote(at, sanitize_text(told)))
+                self._add_item(ReadableNote(at, sanitize_text(told), attachment=attachment))
             if message.role == "tool":
                 self._set_result(message)
             else:

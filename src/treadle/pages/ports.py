@@ -129,8 +129,12 @@ class PageSource(Protocol):
         """Threads in which some words stand, best first."""
         ...
 
-    def read_thread(self, thread_id: str) -> ShownThread:
-        """A thread, with what it goes on from."""
+    def read_thread(self, thread_id: str, version: int | None = None) -> ShownThread:
+        """A thread at a version, with what it goes on from; by default as it is now."""
+        ...
+
+    def read_blob(self, thread_id: str, ref: BlobRef) -> bytes:
+        """What a record of a thread names that is kept beside it."""
         ...
 
     def read_output(self, thread_id: str, call_id: str) -> bytes:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from treadle.exchange.readable_thread import ReadableThread
+from treadle.pages.pictures import make_picture_links
 from treadle.pages.ports import ShownThread
 from treadle.pages.thread_page import WHOLE_THREAD, ItemLinks, make_thread_page
 from treadle.thread.safe_text import sanitize_text
@@ -55,14 +58,22 @@ def read_static_file(name: str) -> bytes:
     return files("treadle.pages").joinpath("static", name).read_bytes()
 
 
-def render_document(story: ReadableThread) -> str:
+def render_document(
+    story: ReadableThread, pictures: Mapping[str, bytes] = MappingProxyType({})
+) -> str:
     """A whole thread as one file that needs nothing else: no script, no request, no font.
 
-    Its policy lets only its own style be used, should an escape be missing.
+    Its policy lets only its own style and pictures be used, should an escape be missing.
+
+    Args:
+        story: the thread.
+        pictures: the bytes of those that are to stand in it, by their digests.
     """
     style = read_static_file(STYLE_FILE).decode()
     view = make_thread_page(ShownThread(story, {}), 1, WHOLE_THREAD)
     digest = b64encode(sha256(style.encode()).digest()).decode()
+    links = ItemLinks(pictures=make_picture_links(pictures))
     policy = f"default-src 'none'; style-src 'sha256-{digest}'"
-    values = {"view": view, "links": ItemLinks(), "style": style, "policy": policy}
+    policy += "; img-src data:" * bool(links.pictures)
+    values = {"view": view, "links": links, "style": style, "policy": policy}
     return render_template("document.html", **values) + "\n"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -19,26 +18,23 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from treadle.errors import TreadleError, UnknownThreadError, UsageError
+from treadle.errors import MissingBlobError, TreadleError, UnknownThreadError, UsageError
 from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
+from treadle.pages.page_queries import keep_layout, make_links, read_number
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
 from treadle.pages.ports import LiveState, PageSource, RowFilters, ShownThread
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
-from treadle.pages.thread_page import ItemLinks, ThreadPageView, make_thread_page
+from treadle.pages.thread_page import ThreadPageView, make_thread_page
+from treadle.pages.thread_views import ThreadViews
 from treadle.thread.safe_text import sanitize_text
 
 ROW_COUNT: Final = 50
 """Threads of a page."""
 HIT_COUNT: Final = 50
 """Threads that a search shows."""
-PAGE_MAX: Final = 1_000_000
 WORDS_LENGTH_MAX: Final = 1000
 HEARTBEAT_S: Final = 15.0
 """After so long without news a word is sent, so that a connection that has ended is noticed."""
-
-LAYOUTS: Final = ("unified", "split")
-LAYOUT_COOKIE: Final = "treadle-diff"
-LAYOUT_KEPT_S: Final = 365 * 24 * 3600
 
 STATES: Final = (
     ("", "All"),
@@ -104,6 +100,7 @@ class Pages:
         self._find_source = find_source
         self._ask = ask
         self._last_pages: WeakKeyDictionary[ShownThread, ThreadPageView] = WeakKeyDictionary()
+        self._views = ThreadViews(find_source, ask, send_page, HEADERS)
         self._acts = None if acts is None else ActRoutes(*acts, send_page, HEADERS)
 
     def list_routes(self) -> list[Route]:
@@ -116,10 +113,10 @@ class Pages:
         }
         routes = [Route(path, endpoint, methods=["GET"]) for path, endpoint in pages.items()]
         acts = [] if self._acts is None else self._acts.list_routes()
-        return [*routes, *acts, make_static_route()]
+        return [*routes, *self._views.list_routes(), *acts, make_static_route()]
 
     async def _show_threads(self, request: Request) -> Response:
-        page, told = _read_page(request) or 1, request.query_params
+        page, told = read_number(request, "page") or 1, request.query_params
         source = await self._find_source(request)
         words = told.get("words", "").strip()[:WORDS_LENGTH_MAX]
         if words:
@@ -142,20 +139,20 @@ class Pages:
         )
 
     async def _show_thread(self, request: Request) -> Response:
-        page, name = _read_page(request), request.path_params["thread_id"]
+        page, version = read_number(request, "page"), read_number(request, "version")
+        name = request.path_params["thread_id"]
         source = await self._find_source(request)
-        view = await self._ask(lambda: self._make_view(source.read_thread(name), page))
+        view = await self._ask(lambda: self._make_view(source.read_thread(name, version), page))
         if view is None:
             raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
         # What can be done is done where the thread ends.
-        is_last = view.page == view.page_count
+        is_last = view.page == view.page_count and version is None
         acts = await self._acts.make_values(view.id) if self._acts and is_last else {}
-        layout = read_layout(request)
         answer = send_page(
             "thread.html",
             visitor=source.visitor,
             view=view,
-            links=ItemLinks(f"?page={view.page}", f"/threads/{quote(name)}", layout == "split"),
+            links=make_links(request, view.page, version or 0),
             is_live=source.is_live and is_last,
             **acts,
         )
@@ -227,38 +224,14 @@ def convert_errors() -> Iterator[None]:
         yield
     except UnknownThreadError as error:
         raise PageRefusal(404, "There is no such thread", error.message, error.hint or "") from None
+    except MissingBlobError as error:
+        raise PageRefusal(404, "It is not here", error.message, error.hint or "") from None
     except UsageError as error:
         raise PageRefusal(
             400, "That cannot be looked for", error.message, error.hint or ""
         ) from None
     except TreadleError as error:
         raise PageRefusal(500, "It cannot be read", error.message, error.hint or "") from None
-
-
-def read_layout(request: Request) -> str:
-    """How changes are laid out: as this page is asked for, or as an earlier one was."""
-    told = request.query_params.get("diff", request.cookies.get(LAYOUT_COOKIE, ""))
-    return told if told in LAYOUTS else LAYOUTS[0]
-
-
-def keep_layout(request: Request, answer: Response) -> None:
-    """Have the browser tell what was asked for with the next pages too."""
-    if request.query_params.get("diff") in LAYOUTS:
-        value, secure = read_layout(request), request.url.scheme == "https"
-        answer.set_cookie(
-            LAYOUT_COOKIE, value, LAYOUT_KEPT_S, secure=secure, httponly=True, samesite="lax"
-        )
-
-
-def _read_page(request: Request) -> int | None:
-    """The page that is asked for; unknown names are let be, as on every site."""
-    page = request.query_params.get("page", "")
-    number = (
-        int(page) if page.isascii() and page.isdigit() and len(page) <= len(str(PAGE_MAX)) else 0
-    )
-    if page and not 1 <= number <= PAGE_MAX:
-        raise PageRefusal(404, "There is no such page", "Pages are numbers from 1.")
-    return number or None
 
 
 def _encode_state(state: LiveState | None) -> bytes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from treadle.core.messages import BlobRef
+from treadle.core.messages import Attachment, BlobRef
 from treadle.exchange.readable_thread import (
     THINKING,
     ReadableCall,
@@ -21,6 +21,7 @@ from treadle.exchange.readable_thread import (
 from treadle.models.prices.usage_text import describe_usage
 from treadle.pages.call_blocks import BlockKind, CallView, make_call_view
 from treadle.pages.markdown_html import render_markdown
+from treadle.pages.pictures import is_picture
 from treadle.pages.ports import ShownThread
 
 ITEM_COUNT: Final = 200
@@ -59,6 +60,8 @@ class ItemView(Struct, frozen=True, kw_only=True):
         is_cut: whether the text is longer, or was interrupted.
         turn: the number of the turn that begins here; 0 if none does.
         used: of the first item of a turn, what the turn used.
+        version: the version of the thread with it; 0 if it is another thread's.
+        picture: what can be shown of what it tells of.
     """
 
     number: int
@@ -75,20 +78,47 @@ class ItemView(Struct, frozen=True, kw_only=True):
     is_cut: bool = False
     turn: int = 0
     used: str = ""
+    version: int = 0
+    picture: Attachment | None = None
+
+    @property
+    def has_change(self) -> bool:
+        """Whether it is the change of a file."""
+        return self.call is not None and any(one.kind is BlockKind.DIFF for one in self.call.blocks)
 
 
 class ItemLinks(Struct, frozen=True):
     """Where the links of items lead, and how changes are laid out.
 
     Args:
-        here: what stands before the # of a link to an item.
+        page: the page on which they stand; 0 where there is only one.
         thread: the path of the thread; empty where nothing but the page can be had.
+        version: the one that is looked at; 0 for the newest.
         is_split: whether what was and what is stand side by side.
+        pictures: where pictures are, by their digests, where there is no such path.
     """
 
-    here: str = ""
+    page: int = 0
     thread: str = ""
+    version: int = 0
     is_split: bool = False
+    pictures: Mapping[str, str] = {}
+
+    @property
+    def here(self) -> str:
+        """What stands before the # of a link to an item of this page."""
+        return self.find_page(self.page) if self.page else ""
+
+    def find_page(self, page: int) -> str:
+        """The address of another page."""
+        version = f"version={self.version}&" if self.version else ""
+        return f"?{version}page={page}"
+
+    def find_picture(self, picture: Attachment) -> str:
+        """The address of a picture; empty if it cannot be had."""
+        if self.thread:
+            return f"{self.thread}/pictures/{picture.blob.sha256}"
+        return self.pictures.get(picture.blob.sha256, "")
 
 
 class PromptPlace(Struct, frozen=True):
@@ -117,8 +147,7 @@ class ThreadPageView(Struct, frozen=True, kw_only=True):
     @property
     def has_changes(self) -> bool:
         """Whether a change of a file stands on the page."""
-        blocks = (block for item in self.items if item.call for block in item.call.blocks)
-        return any(block.kind is BlockKind.DIFF for block in blocks)
+        return any(item.has_change for item in self.items)
 
 
 def make_thread_page(
@@ -159,6 +188,12 @@ def make_thread_page(
     )
 
 
+def list_item_views(shown: ShownThread) -> Iterator[tuple[ItemView, ReadableItem]]:
+    """Every item of a thread as a page has it, and what it is made of."""
+    for number, place in enumerate(_list_places(shown)):
+        yield _make_item(number, place, shown, TEXT_SIZE_MAX), place.item
+
+
 class _PlacedItem(Struct, frozen=True):
     """An item, and the turn that begins with it."""
 
@@ -188,7 +223,14 @@ def _list_prompts(places: Sequence[_PlacedItem], size: PageSize) -> list[PromptP
 
 def _make_item(number: int, place: _PlacedItem, shown: ShownThread, letters: int) -> ItemView:
     item = place.item
-    view = ItemView(number=number, kind="note", at=item.at, turn=place.turn, used=place.used)
+    view = ItemView(
+        number=number,
+        kind="note",
+        at=item.at,
+        turn=place.turn,
+        used=place.used,
+        version=item.version,
+    )
     if isinstance(item, ReadableCall):
         result = item.result if item.result is None else item.result[:letters]
         return replace(
@@ -215,4 +257,5 @@ def _make_item(number: int, place: _PlacedItem, shown: ShownThread, letters: int
             is_cut=item.is_cut or len(item.text) > letters,
         )
     kind = "thinking" if item.text == THINKING else "note"
-    return replace(view, kind=kind, title=item.text, text=item.detail[:letters])
+    picture = item.attachment if is_picture(item.attachment) else None
+    return replace(view, kind=kind, title=item.text, text=item.detail[:letters], picture=picture)

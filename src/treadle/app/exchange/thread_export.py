@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -28,8 +29,9 @@ from treadle.exchange.journal_files import (
 )
 from treadle.exchange.json_lines import FILE_SIZE_MAX
 from treadle.exchange.markdown import to_markdown
-from treadle.exchange.readable_thread import make_readable_thread
+from treadle.exchange.readable_thread import ReadableThread, make_readable_thread
 from treadle.models.prices.usage_text import describe_usage
+from treadle.pages.pictures import list_pictures
 from treadle.pages.renderer import render_document
 from treadle.platform.file_sync import sync_file
 from treadle.runtime.defaults import make_user_redactor
@@ -40,6 +42,9 @@ from treadle.store.thread_reader import decode_header
 from treadle.thread.output_references import list_output_references
 from treadle.thread.record import JournalCondition, Record
 from treadle.thread.safe_text import sanitize_text
+
+PICTURES_SIZE_MAX: Final = 16 * 1024 * 1024
+"""Bytes of the pictures that stand in a page."""
 
 
 class ExportedThread(Struct, frozen=True):
@@ -95,7 +100,13 @@ def export_thread(
         lines = (make_output_line(ref, data) for ref, data in outputs.items())
         return ExportedThread(b"".join((join_journals(parts), *lines)), problem)
     story = make_readable_thread(parts)
-    page = to_markdown(story, describe_usage) if form == "markdown" else render_document(story)
+    if form == "markdown":
+        page = to_markdown(story, describe_usage)
+    else:
+        pictures = _read_pictures(store, story, notify)
+        if not with_secrets:
+            refuse_secrets(thread_id, pictures.values())
+        page = render_document(story, pictures)
     return ExportedThread(page.encode(), problem or story.problem)
 
 
@@ -162,6 +173,26 @@ def _read_outputs(
             notify(f"left out: record {seq}: {text}")
             continue
         found[ref] = data
+    return found
+
+
+def _read_pictures(store: LocalStore, story: ReadableThread, notify: Notify) -> dict[str, bytes]:
+    """The pictures of a thread, by their digests; of those that are left out the line stays."""
+    found: dict[str, bytes] = {}
+    left = PICTURES_SIZE_MAX
+    for picture in list_pictures(story):
+        digest, size = picture.blob.sha256, picture.blob.size
+        if digest in found:
+            continue
+        if size > left:
+            notify(f"left out: {sanitize_text(picture.name)}: the page would become too large")
+            continue
+        try:
+            found[digest] = store.read_blob(picture.blob)
+        except MissingBlobError as error:
+            notify(f"left out: {sanitize_text(picture.name)}: {error.message}")
+            continue
+        left -= size
     return found
 
 

@@ -17,6 +17,7 @@ from treadle.app.threads.outputs import read_output
 from treadle.app.threads.short_ids import list_short_ids
 from treadle.app.threads.thread_lists import list_threads, search_threads
 from treadle.app.threads.thread_watch import ThreadWatch
+from treadle.core.messages import BlobRef
 from treadle.errors import UnknownThreadError
 from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
 from treadle.pages.ports import FoundRow, LiveState, RowFilters, ShownThread, ThreadRow, ThreadRows
@@ -54,7 +55,7 @@ class LocalThreads:
     def __init__(self, store: LocalStore, is_stopping: Callable[[], bool]) -> None:
         self._store = store
         self._is_stopping = is_stopping
-        self._kept: OrderedDict[str, _KeptThread] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int | None], _KeptThread] = OrderedDict()
         self._watches: OrderedDict[str, ThreadWatch] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -96,23 +97,29 @@ class LocalThreads:
             for hit in found.hits
         ]
 
-    def read_thread(self, thread_id: str) -> ShownThread:
+    def read_thread(self, thread_id: str, version: int | None = None) -> ShownThread:
         """See `PageSource`."""
         thread_id = self._check(thread_id)
+        place = thread_id, version
         with self._lock:
-            kept = self._kept.get(thread_id)
+            kept = self._kept.get(place)
         if kept is not None and self._stamp(kept.journals) == kept.stamps:
             return kept.shown
         journals = self._list_journals(thread_id)
         stamps = self._stamp(journals)
-        parts = read_journal_parts(self._store, thread_id)
+        parts = read_journal_parts(self._store, thread_id, version)
         shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
         with self._lock:
-            self._kept[thread_id] = _KeptThread(shown, journals, stamps)
-            self._kept.move_to_end(thread_id)
+            self._kept[place] = _KeptThread(shown, journals, stamps)
+            self._kept.move_to_end(place)
             while len(self._kept) > KEPT_THREADS_MAX:
                 self._kept.popitem(last=False)
         return shown
+
+    def read_blob(self, thread_id: str, ref: BlobRef) -> bytes:
+        """See `PageSource`."""
+        self._check(thread_id)
+        return self._store.read_blob(ref)
 
     def read_output(self, thread_id: str, call_id: str) -> bytes:
         """See `PageSource`."""

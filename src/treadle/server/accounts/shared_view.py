@@ -115,7 +115,7 @@ def render_page(story: ReadableThread, author: str, page: int) -> str:
     if view is None:
         raise make_not_found_refusal()
     values = {"view": view, "author": author, "changed_at": story.document.updated_at}
-    return render_template("share.html", **values, links=ItemLinks(f"?page={page}"))
+    return render_template("share.html", **values, links=ItemLinks(page))
 
 
 def _list_turns(document: Thread) -> Iterator[ReadableTurn]:

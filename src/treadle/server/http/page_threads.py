@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread
+from treadle.core.messages import BlobRef
 from treadle.pages.ports import (
     FoundRow,
     LiveState,
@@ -30,7 +31,12 @@ from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 from treadle.server.search import thread_lists
 from treadle.server.threads.change_feed import find_newest_change
-from treadle.server.threads.stories import find_shown_thread, read_story, read_whole_output
+from treadle.server.threads.stories import (
+    find_shown_thread,
+    read_kept_blob,
+    read_story,
+    read_whole_output,
+)
 
 Result = TypeVar("Result")
 
@@ -92,9 +98,13 @@ class ServerThreads:
             for hit in found.hits
         ]
 
-    def read_thread(self, thread_id: str) -> ShownThread:
+    def read_thread(self, thread_id: str, version: int | None = None) -> ShownThread:
         """See `PageSource`."""
-        return self.read(lambda context: read_story(context, thread_id)).shown
+        return self.read(lambda context: read_story(context, thread_id, version)).shown
+
+    def read_blob(self, thread_id: str, ref: BlobRef) -> bytes:
+        """See `PageSource`."""
+        return self.read(lambda context: read_kept_blob(context, thread_id, ref))
 
     def read_output(self, thread_id: str, call_id: str) -> bytes:
         """See `PageSource`."""

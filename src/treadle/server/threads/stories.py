@@ -13,6 +13,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, Row, select
 
 from treadle.api.marks import Mark
+from treadle.core.messages import BlobRef
 from treadle.exchange.journal_files import make_journal_part
 from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
 from treadle.pages.ports import ShownThread
@@ -25,6 +26,7 @@ from treadle.server.data.fold_cache import (
     decode_record,
     find_base_key,
     find_base_mark,
+    find_mark,
     read_lines,
 )
 from treadle.server.data.schema import blobs, threads
@@ -105,18 +107,25 @@ def find_shown_thread(context: Context, thread_id: str) -> Row[Any]:
     return row
 
 
-def read_story(context: Context, thread_id: str) -> Story:
+def read_story(context: Context, thread_id: str, version: int | None = None) -> Story:
     """A thread that the caller may read, with what it goes on from.
 
     Args:
         context: whose request it is.
         thread_id: the thread.
+        version: up to where; by default as it is now.
 
     Raises:
-        Refusal: there is no such thread, or what it goes on from is not here any more.
+        Refusal: there is no such thread or version, or what it goes on from is not here any more.
     """
     row = find_shown_thread(context, thread_id)
     places = _list_places(context.db, row) if row.kind == "records" else None
+    if version not in (None, row.version):
+        # An earlier one is told for who asks, and not kept in place of what others look at.
+        mark = None if places is None else find_mark(context.db, row.key, version)
+        if mark is None or places is None:
+            raise make_not_found_refusal()
+        return _tell(context, (*places[:-1], (row.key, mark.seq, mark.hash)), is_kept=False)
     if places is None:
         document = read_document(context.db, row)
         return Story(ShownThread(tell_document(document), {}), (row.key,))
@@ -128,7 +137,7 @@ def read_story(context: Context, thread_id: str) -> Story:
         return STORY_CACHE.find(places) or _tell(context, places)
 
 
-def _tell(context: Context, places: tuple[Place, ...]) -> Story:
+def _tell(context: Context, places: tuple[Place, ...], *, is_kept: bool = True) -> Story:
     data = [
         b"".join(line + b"\n" for line in read_lines(context.db, key, 0, version))
         for key, version, _ in places
@@ -136,7 +145,7 @@ def _tell(context: Context, places: tuple[Place, ...]) -> Story:
     parts = [make_journal_part(one) for one in data]
     shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
     story = Story(shown, tuple(key for key, _, _ in places))
-    if sum(map(len, data)) <= STORY_SIZE_MAX:
+    if is_kept and sum(map(len, data)) <= STORY_SIZE_MAX:
         STORY_CACHE.put(places, story)
     return story
 
@@ -149,16 +158,32 @@ def read_whole_output(context: Context, thread_id: str, call_id: str) -> bytes:
     """
     story = read_story(context, thread_id)
     kept = story.shown.kept.get(call_id)
-    if kept is not None:
-        query = select(blobs.c.body).where(
-            blobs.c.thread_id.in_(story.keys), blobs.c.sha256 == kept.sha256
-        )
-        body = context.db.execute(query.limit(1)).scalar_one_or_none()
-        if body is not None:
-            return bytes(body)
+    body = None if kept is None else _find_blob(context.db, story, kept)
+    if body is not None:
+        return body
     for result in story.shown.list_results(call_id):
         return result.encode("utf-8", "replace")
     raise make_not_found_refusal()
+
+
+def read_kept_blob(context: Context, thread_id: str, ref: BlobRef) -> bytes:
+    """What a record of a thread names that is kept beside it.
+
+    Raises:
+        Refusal: there is no such thing that the caller may read.
+    """
+    body = _find_blob(context.db, read_story(context, thread_id), ref)
+    if body is None:
+        raise make_not_found_refusal()
+    return body
+
+
+def _find_blob(db: Connection, story: Story, ref: BlobRef) -> bytes | None:
+    query = select(blobs.c.body).where(
+        blobs.c.thread_id.in_(story.keys), blobs.c.sha256 == ref.sha256
+    )
+    body = db.execute(query.limit(1)).scalar_one_or_none()
+    return None if body is None else bytes(body)
 
 
 def _list_places(db: Connection, row: Row[Any]) -> tuple[Place, ...] | None:

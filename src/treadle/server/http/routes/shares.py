@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import NewShare, Share, SharedThread, Shares, SupportAccess
-from treadle.pages.site import PAGE_MAX
+from treadle.pages.page_queries import NUMBER_MAX
 from treadle.server.accounts import share_links, support
 from treadle.server.http.endpoints import HTML, Endpoint, EndpointRequest, EndpointResponse
 from treadle.server.threads import threads
@@ -41,7 +41,7 @@ def _open_link(request: EndpointRequest) -> EndpointResponse:
 class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """Which page of the conversation."""
 
-    page: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 1
+    page: Annotated[int, Meta(ge=1, le=NUMBER_MAX)] = 1
 
 
 def _render_link_page(request: EndpointRequest) -> EndpointResponse:

@@ -1,0 +1,104 @@
+"""What a thread shows besides its talk: pictures, versions and what came between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from treadle.pages.page_queries import keep_layout, make_links, read_number
+from treadle.pages.page_refusal import PageRefusal
+from treadle.pages.pictures import identify_picture, list_pictures
+from treadle.pages.ports import PageSource
+from treadle.pages.thread_versions import compare_versions, list_turn_versions
+
+PICTURE_POLICY: Final = "default-src 'none'; sandbox"
+
+
+class ThreadViews:
+    """The paths below that of a thread.
+
+    Args:
+        find_source: the threads that who asks may see.
+        ask: how they are asked for.
+        render: makes a page of a template and values.
+        headers: what every answer has.
+    """
+
+    def __init__(
+        self,
+        find_source: Callable[[Request], Awaitable[PageSource]],
+        ask: Callable[[Callable[[], Any]], Awaitable[Any]],
+        render: Callable[..., Response],
+        headers: Mapping[str, str],
+    ) -> None:
+        self._find_source = find_source
+        self._ask = ask
+        self._render = render
+        self._headers = headers
+
+    def list_routes(self) -> list[Route]:
+        """The paths."""
+        views = {
+            "pictures/{digest}": self._show_picture,
+            "versions": self._show_versions,
+        }
+        return [
+            Route(f"/threads/{{thread_id}}/{path}", endpoint, methods=["GET"])
+            for path, endpoint in views.items()
+        ]
+
+    async def _show_picture(self, request: Request) -> Response:
+        names = request.path_params
+        source = await self._find_source(request)
+        data = await self._ask(lambda: _read_picture(source, names["thread_id"], names["digest"]))
+        media_type = None if data is None else identify_picture(data)
+        if media_type is None:
+            raise PageRefusal(404, "There is no such picture", "The thread shows none like that.")
+        headers = {
+            **self._headers,
+            "content-security-policy": PICTURE_POLICY,
+            "content-disposition": "inline",
+        }
+        return Response(data, headers=headers, media_type=media_type)
+
+    async def _show_versions(self, request: Request) -> Response:
+        name = request.path_params["thread_id"]
+        since, until = read_number(request, "from"), read_number(request, "to")
+        source = await self._find_source(request)
+        if since is None:
+            shown = await self._ask(lambda: source.read_thread(name))
+            return self._render(
+                "versions.html",
+                visitor=source.visitor,
+                links=make_links(request),
+                document=shown.story.document,
+                turns=list_turn_versions(shown.story),
+            )
+        if until is not None and until < since:
+            since, until = until, since
+        found = await self._ask(
+            lambda: compare_versions(
+                source.read_thread(name, since), source.read_thread(name, until)
+            )
+        )
+        answer = self._render(
+            "difference.html",
+            visitor=source.visitor,
+            links=make_links(request, version=found.until),
+            found=found,
+        )
+        keep_layout(request, answer)
+        return answer
+
+
+def _read_picture(source: PageSource, thread_id: str, digest: str) -> bytes | None:
+    """The bytes of a picture that stands in a thread, and of nothing else that is kept there."""
+    shown = source.read_thread(thread_id)
+    for picture in list_pictures(shown.story):
+        if picture.blob.sha256 == digest:
+            return source.read_blob(thread_id, picture.blob)
+    return None
