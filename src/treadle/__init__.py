@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from treadle.agent.agent_task import AgentTask as AgentTask
     from treadle.agent.agent_thread import AgentThread as AgentThread
     from treadle.agent.fleet import Fleet as Fleet
+    from treadle.agent.repositories import Repositories as Repositories
     from treadle.agent.result import Result as Result
     from treadle.agent.submitted_task import SubmittedTask as SubmittedTask
     from treadle.config.loader import load_settings as load_settings
@@ -159,6 +160,7 @@ _HOME = {
     "RecordingProvider": "models.recording.recorder",
     "Registry": "tools.registry",
     "Rejected": "core.approval",
+    "Repositories": "agent.repositories",
     "Result": "agent.result",
     "RiskLevel": "core.tools",
     "Scheduler": "fleet.port",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -28,9 +28,16 @@ from treadle.store.thread_writer import ThreadWriter
 from treadle.thread.facts import Configured
 from treadle.tools.context import AgentContext
 
+if TYPE_CHECKING:  # who works in no repository loads nothing of it
+    from treadle.agent.repositories import Checkout
+
 
 async def make_builder(
-    agent: AgentDefinition, prompt: str, context: AgentContext[Any], stack: AsyncExitStack
+    agent: AgentDefinition,
+    prompt: str,
+    context: AgentContext[Any],
+    stack: AsyncExitStack,
+    checkout: Checkout | None = None,
 ) -> AgentBuilder:
     """The builder of a task of this agent.
 
@@ -39,6 +46,7 @@ async def make_builder(
         prompt: the task.
         context: what its tools are given.
         stack: ends what its tools and those of its sub-agents have started.
+        checkout: the clone that its own tools work in, if they do in one.
 
     Raises:
         UsageError: it hands what it does to others, which a task cannot be.
@@ -48,29 +56,38 @@ async def make_builder(
             f"the agent {agent.name!r} hands over to others, and a task stays with who began it",
             hint="agent.thread(KEY) for conversations; agents as tools (as_tool) for tasks",
         )
-    return await _make_plain_builder(agent, prompt, context, stack)
+    builder = await _make_plain_builder(agent, prompt, context, stack, checkout)
+    if checkout is not None:
+        from treadle.agent.repositories import make_workspace
+
+        builder.workspace(make_workspace(checkout, agent.find_redactor()))
+    return builder
 
 
 @asynccontextmanager
 async def open_engine(
-    agent: AgentDefinition, thread_id: str, deps: Any
+    agent: AgentDefinition, thread_id: str, deps: Any, checkout: Checkout | None = None
 ) -> AsyncIterator[AgentEngine]:
     """Go on with a task that an agent like this one began. See `Agent.resume_task`."""
     async with AsyncExitStack() as stack:
-        builder = await make_builder(agent, "", agent.make_context(deps), stack)
+        builder = await make_builder(agent, "", agent.make_context(deps), stack, checkout)
         engine = builder.resume(thread_id)
         follow_turns(engine, agent.open_store())
         yield await stack.enter_async_context(engine)
 
 
 async def _make_plain_builder(
-    agent: AgentDefinition, prompt: str, context: AgentContext[Any], stack: AsyncExitStack
+    agent: AgentDefinition,
+    prompt: str,
+    context: AgentContext[Any],
+    stack: AsyncExitStack,
+    checkout: Checkout | None = None,
 ) -> AgentBuilder:
     provider, model = agent.find_provider()
     options, redactor = agent.options, agent.find_redactor()
     builder = AgentBuilder(prompt, llm=provider, config=agent.limits, store=agent.open_store())
     builder.system_prompt(await agent.find_instructions(context)).approval(agent.policy)
-    builder.tools(_make_tools(agent, context, stack)).settings(agent.settings)
+    builder.tools(_make_tools(agent, context, stack, checkout=checkout)).settings(agent.settings)
     if model:
         builder.model(model)
     if agent.form is not None:
@@ -97,8 +114,9 @@ def _make_tools(
     context: AgentContext[Any],
     stack: AsyncExitStack,
     family: AgentFamily | None = None,
+    checkout: Checkout | None = None,
 ) -> Tools:
-    tools = agent.make_tools(context, family)
+    tools = agent.make_tools(context, family, checkout)
     if isinstance(tools, McpTools):
         stack.push_async_callback(tools.aclose)
     return tools

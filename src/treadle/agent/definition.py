@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 from treadle.agent.handoffs import AgentFamily, explain_missing_handoffs, make_handoff_tools
 from treadle.agent.type_variables import AgentDepsT
@@ -29,6 +29,9 @@ from treadle.tools.context import AgentContext
 from treadle.tools.function_tool import AnyTool, Tool, is_tool_name, tool
 from treadle.tools.registry import Registry
 
+if TYPE_CHECKING:  # who works in no repository loads nothing of it
+    from treadle.agent.repositories import Checkout, Repositories
+
 Instructions: TypeAlias = str | Callable[[AgentContext[AgentDepsT]], str | Awaitable[str]]
 """What stands before everything in each request; or a function of the context that says it."""
 
@@ -50,7 +53,8 @@ class AgentOptions(TypedDict, total=False):
     nor the store is said, those of this user's environment are kept out. `output_mode`: how answers
     of a type are asked for: `"prompted"` in words, `"native"` so that the provider holds the model
     to it besides, `"auto"` (if not said) so where it is known to. What cannot be held is asked for
-    in words; `Result.output_mode` says which it was.
+    in words; `Result.output_mode` says which it was. `repositories`: its tasks of a fleet work in
+    clones of repositories, for tools such as `builtin_tools()`.
     """
 
     store: Store
@@ -63,6 +67,7 @@ class AgentOptions(TypedDict, total=False):
     on_output: Callable[[Output], None]
     redactor: TextRedactor
     output_mode: OutputChoice
+    repositories: Repositories
 
 
 class AgentTool:
@@ -205,20 +210,28 @@ class AgentDefinition:
         return AgentContext(deps, key)
 
     def make_tools(
-        self, context: AgentContext[Any], family: AgentFamily | None = None
+        self,
+        context: AgentContext[Any],
+        family: AgentFamily | None = None,
+        checkout: Checkout | None = None,
     ) -> Registry | McpTools:
         """Who runs the calls; servers among them are to be ended by whoever asks for this.
 
         Args:
             context: what tools are given.
             family: the agents that a thread may be handed to, if it may be.
+            checkout: the clone that tools work in, if they do in one.
         """
         handoffs: list[AnyTool] = []
         missing: Mapping[str, str] = {}
         if family is not None:
             handoffs = make_handoff_tools(self.handoff_descriptions, family)
             missing = explain_missing_handoffs(self.name, family.names)
-        own = Registry([*self.tools, *handoffs], context=context, unavailable=missing)
+        tools = [*self.tools, *handoffs]
+        own = Registry(tools, context=context, unavailable=missing)
+        if checkout is not None:
+            sandbox = checkout.make_sandbox(has_network=self.options["repositories"].has_network)
+            own = Registry(tools, workspace=checkout.folder, sandbox=sandbox, context=context)
         servers = [*map(ServerTools, self.servers)]
         return McpTools(own, servers) if servers else own
 

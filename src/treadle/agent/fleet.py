@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from msgspec import Struct
@@ -36,6 +36,7 @@ from treadle.errors import (
 from treadle.fleet.port import DEFAULT_QUEUE, Job, JobEnd, JobState, JobStatus, Scheduler
 from treadle.fleet.worker import SWEEP_S, FleetWorker
 from treadle.outputs import Output, StateStarted, TurnFinished, TurnOutcome
+from treadle.runtime.engine import AgentEngine
 from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Tagged
 from treadle.thread.fold import ThreadFold
@@ -236,37 +237,50 @@ class Fleet:
     async def _work_on(
         self, member: _Member, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
     ) -> JobEnd:
-        deps = member.membership.deps
-        async with open_engine(member.definition, job.thread, deps) as engine:
-            driver = engine.driver
-            if CANCELLED_TAG in driver.journal.fold.metadata.tags:
-                return JobEnd(JobStatus.CANCELLED)
+        definition, deps = member.definition, member.membership.deps
+        async with AsyncExitStack() as stack:
+            checkout = None
+            if (repositories := definition.options.get("repositories")) is not None:
+                loaded = await asyncio.to_thread(member.membership.store.load, job.thread)
+                mark = find_mark(loaded.fold) or JobMark(job.agent)
+                opened = repositories.open(job.thread, mark.repository, mark.ref)
+                checkout = await stack.enter_async_context(opened)
+            opening = open_engine(definition, job.thread, deps, checkout)
+            engine = await stack.enter_async_context(opening)
+            return await self._drive(engine, stop, cancelled)
 
-            def leave_after_step(output: Output) -> None:
-                # Told before what is due begins: so nothing of the next step does.
-                if stop.is_set() and isinstance(output, StateStarted):
-                    driver.interrupt()
+    async def _drive(
+        self, engine: AgentEngine, stop: asyncio.Event, cancelled: asyncio.Event
+    ) -> JobEnd:
+        driver = engine.driver
+        if CANCELLED_TAG in driver.journal.fold.metadata.tags:
+            return JobEnd(JobStatus.CANCELLED)
 
-            async def leave_late() -> None:
-                await stop.wait()
-                await asyncio.sleep(self.drain_s)
+        def leave_after_step(output: Output) -> None:
+            # Told before what is due begins: so nothing of the next step does.
+            if stop.is_set() and isinstance(output, StateStarted):
                 driver.interrupt()
 
-            async def leave_now() -> None:
-                await cancelled.wait()
-                driver.interrupt()
+        async def leave_late() -> None:
+            await stop.wait()
+            await asyncio.sleep(self.drain_s)
+            driver.interrupt()
 
-            driver.add_listener(leave_after_step)
-            waits = [asyncio.create_task(leave_late()), asyncio.create_task(leave_now())]
-            try:
-                finished = await engine.resume()
-            finally:
-                for one in waits:
-                    one.cancel()
-            if cancelled.is_set() and not is_over(driver.journal.fold):
-                driver.record(Tagged((CANCELLED_TAG,)))
-                return JobEnd(JobStatus.CANCELLED)
-            return _find_end(finished, has_ended=is_over(driver.journal.fold))
+        async def leave_now() -> None:
+            await cancelled.wait()
+            driver.interrupt()
+
+        driver.add_listener(leave_after_step)
+        waits = [asyncio.create_task(leave_late()), asyncio.create_task(leave_now())]
+        try:
+            finished = await engine.resume()
+        finally:
+            for one in waits:
+                one.cancel()
+        if cancelled.is_set() and not is_over(driver.journal.fold):
+            driver.record(Tagged((CANCELLED_TAG,)))
+            return JobEnd(JobStatus.CANCELLED)
+        return _find_end(finished, has_ended=is_over(driver.journal.fold))
 
     def find_lost(self, states: Sequence[JobState]) -> list[Job]:
         """Jobs that the queue should have. See `treadle.fleet.worker.Hand.find_lost`."""

@@ -26,22 +26,28 @@ class JobOptions(TypedDict, total=False):
     `queue`: only its workers take it; `default` if not said. `priority`: higher ones are taken
     first, from -1,000 to 1,000. `user`: for whom it is: of two users' tasks those of one with
     fewer waiting come first. `start_at`: not before this moment, which has a time zone.
+    `repository`: where git gets what it works on, for an agent with `repositories`; from `ref`, a
+    branch, a tag or a commit, `HEAD` if not said.
     """
 
     queue: str
     priority: int
     user: str
     start_at: datetime
+    repository: str
+    ref: str
 
 
 class JobMark(Struct, frozen=True, omit_defaults=True):
-    """All of a job but its thread: see `Job`."""
+    """All of a job but its thread, and what it works on: see `Job`, `JobOptions`."""
 
     agent: str
     queue: str = DEFAULT_QUEUE
     priority: int = 0
     user: str = ""
     start_at: datetime | None = None
+    repository: str = ""
+    ref: str = "HEAD"
 
     def make_fact(self) -> ExtraSet:
         """The record of it."""

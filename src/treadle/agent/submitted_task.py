@@ -157,6 +157,12 @@ async def submit_task(
 ) -> SubmittedTask[Any]:
     """Begin a task, durably, and put its job into the queue. See `Agent.submit`."""
     membership = get_membership(definition)
+    if bool(mark.repository) != ("repositories" in definition.options):
+        raise UsageError(
+            f"the agent {definition.name!r} works "
+            + ("in no repository" if mark.repository else "in a repository, and none is named"),
+            hint="Agent(..., repositories=Repositories(FOLDER)); submit(..., repository=URL)",
+        )
     thread_id = membership.store.find_key(key) if key else None
     if thread_id is None:
         async with AsyncExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,6 +58,8 @@ def _use(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
 @click.option("--queue", default="default", show_default=True, help="Whose workers take it.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Higher ones first.")
 @click.option("--user", default="", help="For whom it is: users take turns.")
+@click.option("--repo", "repository", default="", help="Where git gets what it works on.")
+@click.option("--ref", default="HEAD", help="From where: a branch, a tag, a commit.")
 @click.option("--at", "start_at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
 @click.pass_obj
 def submit(place: str, /, task: str, **given: Any) -> None:
@@ -66,8 +69,6 @@ def submit(place: str, /, task: str, **given: Any) -> None:
     treadle fleet submit --agent support "Where is order 7?"
     treadle fleet submit - --user ann < tasks.txt
     """  # noqa: D301  click reads the backspace
-    import sys
-
     if (moment := given["start_at"]) is not None:
         given["start_at"] = moment.astimezone()  # by the clocks of this place
     tasks = [task] if task != "-" else [one for one in sys.stdin.read().splitlines() if one.strip()]
