@@ -10,6 +10,7 @@ from bench import (
     commits,
     machine,
     model_requests,
+    postgres_turns,
     redaction,
     startup,
     streams,
@@ -45,6 +46,7 @@ def main() -> None:
         *commits.measure(),
         *sync.measure(),
         *writers.measure(),
+        *postgres_turns.measure(),
         *redaction.measure(),
     ]
     print_table(rows)

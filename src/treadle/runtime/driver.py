@@ -270,7 +270,7 @@ class Driver:
         finally:
             if self._live is not None:
                 self._live.close()
-            problem = self.journal.writer.close()
+            problem = self.journal.close()
         if problem is not None:
             self.journal.emit(outputs.Notice(f"no snapshot was written: {problem}"))
 

@@ -165,9 +165,9 @@ class TurnLoop:
                     raise item
                 self._turn.fold(item)
             await self._record_intents()
-            self._journal.commit()
-            if self._inbox:  # a stop: what is due does not begin
-                continue
+            has_news = await self._journal.commit_beside()
+            if self._inbox or has_news:
+                continue  # a stop: what is due does not begin; or it is another thing by now
             if await self._prepare_tools():  # the request is asked for anew, with them
                 continue
             self._perform()

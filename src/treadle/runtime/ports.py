@@ -281,6 +281,14 @@ class Writer(Protocol):
         """Whether the thread can still be written to."""
         ...
 
+    @property
+    def has_slow_sync(self) -> bool:
+        """Whether `sync` may take long, and may be called in another thread: a network is between.
+
+        To change the thread costs more than a disk takes, so those of folders are not.
+        """
+        ...
+
     def now(self) -> str:
         """The clock, in the form of records."""
         ...

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final
 
 from treadle.core.actions import AgentAction
 from treadle.core.machine import Machine
@@ -12,6 +15,11 @@ from treadle.outputs import Output
 from treadle.runtime.ports import Writer
 from treadle.thread.codec import Entry
 from treadle.thread.fold import ThreadFold
+
+SYNC_THREAD_COUNT: Final = 16
+_SYNCS: Final = ThreadPoolExecutor(SYNC_THREAD_COUNT, thread_name_prefix="treadle-sync")
+"""Where a store over a network is waited for. Not the loop's own pool: a tool may take hours there,
+and no other agent may wait for it. Threads are started when there is something to wait for."""
 
 
 class ThreadJournal:
@@ -35,6 +43,8 @@ class ThreadJournal:
         self._on_error = on_error
         self._listeners: list[Callable[[Output], None]] = []
         self._announced: list[Output] = []
+        self._pending: tuple[Future[None], list[Output]] | None = None
+        self._batch_count = 0
         self._end_listeners: list[Callable[[], None]] = []
 
     @property
@@ -66,10 +76,59 @@ class ThreadJournal:
         Raises:
             StoreError: the disk refused; nothing of the batch was told.
         """
+        self._end_pending()
         announced, self._announced = self._announced, []
         if self.writer.has_staged:
-            self.writer.write()
+            self._write()
             self.writer.sync()
+        self._emit_all(announced)
+
+    async def commit_beside(self) -> bool:
+        """As `commit`; where that takes long the loop goes on meanwhile.
+
+        Others may record something then: they wait until this batch is durable, and write theirs
+        behind it. Who is cancelled here does not undo it: the next `commit` waits for it.
+
+        Returns:
+            Whether others have recorded something meanwhile, so that what is due may have changed.
+        """
+        if not self.writer.has_slow_sync or not self.writer.has_staged:
+            self.commit()
+            return False
+        self._end_pending()
+        announced, self._announced = self._announced, []
+        self._write()
+        count = self._batch_count
+        sync = _SYNCS.submit(self.writer.sync)
+        pending = self._pending = (sync, announced)
+        try:
+            await asyncio.shield(asyncio.wrap_future(sync))
+        except Exception:
+            self._pending = None
+            raise
+        if self._pending is pending:
+            self._end_pending()
+        return self._batch_count != count or self.writer.has_staged
+
+    def close(self) -> Exception | None:
+        """Give the thread free, once nothing is being written; see `ThreadWriter.close`."""
+        with suppress(StoreError):  # whoever wrote it was told, or is
+            self._end_pending()
+        return self.writer.close()
+
+    def _write(self) -> None:
+        self.writer.write()
+        self._batch_count += 1
+
+    def _end_pending(self) -> None:
+        """Wait until the batch before is durable, and tell what it made true."""
+        if self._pending is None:
+            return
+        (sync, announced), self._pending = self._pending, None
+        sync.result()
+        self._emit_all(announced)
+
+    def _emit_all(self, announced: list[Output]) -> None:
         for output in announced:
             self.emit(output)
 

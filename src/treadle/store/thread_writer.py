@@ -125,6 +125,11 @@ class ThreadWriter:
         """Whether no write or sync has failed and the thread is not closed."""
         return self._journal.is_usable
 
+    @property
+    def has_slow_sync(self) -> bool:
+        """Whether the journal is in a store that a program has brought, over a network maybe."""
+        return self._disk is None
+
     def now(self) -> str:
         """The clock, in the form of records."""
         return self._now()

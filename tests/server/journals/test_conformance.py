@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 
 from treadle import PostgresStore
-from treadle.store_conformance import CHECKS
+from treadle.store_conformance import CHECKS, PROCESS_CHECKS
 
-ALL = {check.__name__: check for check in CHECKS}
+ALL = {check.__name__: check for check in (*CHECKS, *PROCESS_CHECKS)}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from hashlib import sha256
 
+import psycopg
 import pytest
 
-from server.journals.stores import take_in_all
+from server.journals.stores import Writing, run_sql, take_in_all
 from server.people import People, at
 from treadle import (
     Agent,
     PostgresStore,
     RiskLevel,
     ScriptedModel,
+    StoreError,
     Threads,
     tool,
 )
@@ -22,7 +25,7 @@ from treadle.server.refusals import Refusal
 from treadle.server.search.thread_lists import list_threads
 from treadle.server.threads import threads as service
 from treadle.thread.codec import encode_entry
-from treadle.thread.facts import Tagged
+from treadle.thread.facts import PrivacySet, Tagged
 from treadle.thread.record import Head, encode_batch
 
 LONG = "wool " * 20_000
@@ -128,3 +131,53 @@ def _delete(people: People, thread_id: str) -> None:
 def _purge(people: People, thread_id: str) -> None:
     with people.writing() as context:
         service.purge_thread(context, thread_id)
+
+
+async def test_an_output_is_kept_beside_its_thread_and_then_there_alone(
+    open_store: partial[PostgresStore], people: People, url: str
+) -> None:
+    store = open_store()
+    await _talk(store, "list it")
+    name = sha256(LONG.encode()).hexdigest()
+    run_sql(url, "UPDATE journal_blobs SET kept_at = 0")
+    counts = []
+    for nth in range(2):
+        with PostgresStore(url, store.owner, lease_s=600 + nth) as another:
+            Writing(another).held.close()  # a process that has not held anything before
+        with psycopg.connect(url) as db:
+            counts += db.execute("SELECT count(*) FROM journal_blobs").fetchall()
+        assert store.load_blob(name) == LONG.encode()
+        take_in_all(people.database)
+    assert counts == [(1,), (0,)]
+
+
+def test_a_private_thread_does_not_begin_here(open_store: partial[PostgresStore]) -> None:
+    store = open_store()
+    with pytest.raises(StoreError, match="private"):
+        Threads(store).create("test", is_private=True)
+    assert store.ids() == []
+
+
+def test_what_cannot_be_taken_in_is_in_nobodys_way(
+    open_store: partial[PostgresStore], people: People
+) -> None:
+    """A thread that becomes private is shown up to there, and the others are."""
+    store = open_store()
+    writing, other = Writing(store), Writing(store)
+    data, head = encode_batch(writing.head, at(), [encode_entry(PrivacySet(is_private=True))[1]])
+    writing.held.append(data, writing.head.size)
+    other.append("one")
+    assert take_in_all(people.database) == 2
+    with people.reading() as context:
+        assert service.read_head(context, writing.thread_id).version == 1
+        assert service.read_head(context, other.thread_id).version == 2
+    assert b"".join(store.read(writing.thread_id)) == writing.data + data
+    writing.held.close()
+    held = store.hold(writing.thread_id)
+    held.append(encode_batch(head, at(), [encode_entry(Tagged(added=("x",)))[1]])[0], head.size)
+    assert take_in_all(people.database) == 1
+    with pytest.raises(Refusal, match="at work"):
+        _delete(people, writing.thread_id)
+    held.close()
+    with pytest.raises(Refusal, match="not taken in yet: this thread says that it is private"):
+        _delete(people, writing.thread_id)

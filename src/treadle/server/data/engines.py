@@ -167,7 +167,15 @@ def make_postgresql_engine(url: URL, pool_size: int) -> Engine:
         max_overflow=pool_size,
         pool_timeout=LOCK_TIMEOUT_S,
         pool_recycle=1800,
-        connect_args={"connect_timeout": int(LOCK_TIMEOUT_S), "client_encoding": "UTF8"},
+        connect_args={
+            "connect_timeout": int(LOCK_TIMEOUT_S),
+            "client_encoding": "UTF8",
+            # A machine that is gone without a word is noticed: another one may have its database.
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 25_000,
+        },
     )
 
     @event.listens_for(engine, "connect")

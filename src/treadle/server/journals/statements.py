@@ -23,6 +23,18 @@ RENEW_LEASE: Final = f"""
 REMOVE_DEAD_WRITERS: Final = f"""
     DELETE FROM writers WHERE lease_until < {NOW_MS} - 86400000
 """  # noqa: S608
+REMOVE_COPIED_BLOBS: Final = f"""
+    DELETE FROM journal_blobs AS kept WHERE kept_at < {NOW_MS} - 86400000
+        AND EXISTS (
+            SELECT FROM blobs JOIN threads ON key = thread_id
+            WHERE owner_id = kept.owner_id AND sha256 = kept.sha256
+        )
+        AND NOT EXISTS (
+            SELECT FROM journals WHERE owner_id = kept.owner_id AND ahead_at IS NOT NULL
+        )
+"""  # noqa: S608
+"""Those that stand beside a thread by now; none as long as a record may name it that is not taken
+in."""
 REMOVE_WRITER: Final = "DELETE FROM writers WHERE id = %(id)s"
 
 INSERT_JOURNAL: Final = """

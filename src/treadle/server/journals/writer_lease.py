@@ -141,7 +141,8 @@ class WriterLease:
         """The number of this process, whose lease is good. Raises as `execute`."""
         with self._lock:
             if self._writer_id is None:
-                self.execute(statements.REMOVE_DEAD_WRITERS, {})
+                for removal in (statements.REMOVE_DEAD_WRITERS, statements.REMOVE_COPIED_BLOBS):
+                    self.execute(removal, {})
                 values = {"name": self._name, "lease_ms": self._lease_ms}
                 ((self._writer_id,),) = self.query(statements.REGISTER_WRITER, values)
                 self._renewed_at = monotonic()
