@@ -64,10 +64,17 @@ class AcknowledgesFirst:
         self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event
     ) -> None:
         async def acknowledge(job: Job, cancelled: asyncio.Event) -> JobEnd:
-            self.work = asyncio.create_task(perform(job, cancelled))
+            self.work = asyncio.create_task(self._work_when_left(perform, job, cancelled))
             return JobEnd(JobStatus.DONE)
 
         await self.queue.run(acknowledge, queues, concurrency, stop)
+
+    async def _work_when_left(self, perform: Perform, job: Job, cancelled: asyncio.Event) -> None:
+        while job.thread not in [  # noqa: ASYNC110  the queue is asked
+            one.job.thread for one in await self.queue.list() if one.status is JobStatus.DONE
+        ]:
+            await asyncio.sleep(0.01)
+        await perform(job, cancelled)
 
 
 def make_store() -> Store:

@@ -174,8 +174,7 @@ async def test_what_is_wrong_with_a_worker_is_seen(
 ) -> None:
     """One is put to sleep in a payment until another has done its work, and wakes.
 
-    One that acknowledges before it works is killed instead, and no other is there: another one would
-    find what is left, and mend it.
+    One that acknowledges before it works is killed instead, when it has.
     """
     is_hasty = bug == "acknowledges first"
     with make_team(tmp_path, postgres, "database", bug) as team:
