@@ -67,7 +67,7 @@ clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) .venv-peers $(JUDGES)/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 pins: $(VENV)/bin/uv  ## pin the dependencies of pyproject.toml, with their hashes
-	$(COMPILE) $(UPGRADE) --extra server --extra fleet --extra pictures --extra mcp --extra web --group dev -o constraints.txt
+	$(COMPILE) $(UPGRADE) --extra server --extra fleet --extra pictures --extra mcp --extra remote --extra web --group dev -o constraints.txt
 	$(COMPILE) --constraint constraints.txt -o constraints-run.txt
 	$(COMPILE) bench/peers/requirements.in -o bench/peers/requirements.txt
 

@@ -32,6 +32,10 @@ MAY_USE: Final = {
     "app/pages/local_site.py": {"secrets"},  # links and cookies
     "app/pages/local_acts.py": {"datetime"},  # until when a request waits
     "pages/act_routes.py": {"secrets"},  # the ids of forms
+    "app/remote/acceptance.py": {"datetime"},  # reads times that it is given, asks no clock
+    "app/remote/paired_keys.py": {"secrets"},  # pairing codes, names of machines
+    # The nonces of statements, until when they hold, and for how long a device waits.
+    "app/remote/remote_answers.py": {"datetime", "secrets", "time"},
     "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files
     "store/sqlite_journal_mode.py": {"time"},  # a deadline

@@ -33,6 +33,7 @@ def test_every_command_stands_in_one_group() -> None:
         "admin_usage",
         "admin_users",
         "config_set",
+        "remote_words",
     }
     parts |= {"mcp_login", "mcp_serve", "mcp_servers", "mcp_settings"}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(files - parts)

@@ -111,8 +111,9 @@ TOLD = (
 )
 """Command lines; `{bad}` is a hostile text."""
 
-NOT_TOLD = {"admin", "demo", "serve", "web"}
-"""What an operator of a server runs, what works in a folder of its own, what prints a link."""
+NOT_TOLD = {"admin", "demo", "remote", "serve", "web"}
+"""What an operator of a server runs, what works in a folder of its own, what prints a link, what
+shows a question as `approve` does."""
 
 
 def test_every_command_is_tried_with_hostile_texts() -> None:

@@ -106,10 +106,13 @@ def test_the_defaults_on_the_page_hold() -> None:
         "network": f'`"{settings.network}"`',
         "read": f'`"{settings.read}"`',
         "keys": f'`"{settings.keys}"`',
+        "remote": f'`"{settings.remote}"`',
+        "remote_critical": "`false`",
         "theme": f'`"{settings.theme}"`',
     }
     assert (settings.auto_commit, settings.max_steps, settings.local_only) == (True, None, False)
     assert (settings.web_search, settings.notify) == (False, True)
+    assert settings.remote_critical is False
 
 
 def test_the_approval_modes_on_the_page_are_in_order_and_mean_what_it_says() -> None:

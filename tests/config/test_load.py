@@ -82,6 +82,8 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         "TREADLE_KEYS": "vim",
         "TREADLE_THEME": "light",
         "TREADLE_NOTIFY": "false",
+        "TREADLE_REMOTE": "steer",
+        "TREADLE_REMOTE_CRITICAL": "1",
     }
     assert texts.keys() == ENVIRONMENT.keys()
     loaded = desk.load(**texts)
@@ -103,6 +105,8 @@ def test_every_variable_sets_what_it_says(desk: Desk) -> None:
         keys="vim",
         theme="light",
         notify=False,
+        remote="steer",
+        remote_critical=True,
     )
     assert loaded.settings == expected
     for variable, (path, _) in ENVIRONMENT.items():

@@ -179,7 +179,7 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         'compact_at = 90000\ntemperature = 1\nreasoning = "low"\nlocal_only = true\n'
         "web_search = true\n"
         'sync = "manual"\nsandbox = "off"\nnetwork = "on"\nread = "ask"\nkeys = "vim"\n'
-        'theme = "dark"\n'
+        'theme = "dark"\nremote = "answer"\nremote_critical = true\n'
         'sandbox_writable = ["/a"]\nsandbox_readable = ["~/b"]\n'
         '[models]\ndefault = "fast"\n"any kind" = "local:b"\n'
         '[aliases]\nfast = "local:a:b"\n'
@@ -209,6 +209,8 @@ def test_everything_that_can_be_set_arrives(desk: Desk) -> None:
         web_search=True,
         keys="vim",
         theme="dark",
+        remote="answer",
+        remote_critical=True,
     )
     assert loaded.catalog.providers["local"] == ProviderEntry(
         "openai-chat",

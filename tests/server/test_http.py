@@ -264,6 +264,7 @@ def filled(endpoint: Endpoint) -> str:
     """A path of an endpoint at which there is nothing."""
     values = {"thread_id": THREAD, "sha256": "a" * 64, "token": "x", "name": "no"}
     values |= dict.fromkeys(("token_id", "invitation_id", "identity_id"), "9")
+    values["request_id"] = "r" * 16
     return endpoint.path.format(**values)
 
 

@@ -157,6 +157,7 @@ ADDED: Final[dict[str, Any]] = {
     "journal_blobs": 0,
     "identities": 0,
     "tokens.identity_id": None,
+    "remote_requests": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

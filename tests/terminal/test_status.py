@@ -39,6 +39,8 @@ def test_everything_is_told_where_there_is_room() -> None:
 def test_what_is_unknown_is_left_out() -> None:
     assert told(StatusFields(), 80) == ""
     assert told(StatusFields(mode="ask"), 80) == "ask"
+    assert told(StatusFields(mode="ask", remote="off"), 80) == "ask"
+    assert told(StatusFields(mode="ask", remote="answer"), 80) == "ask · remote answer"
     assert (
         told(StatusFields(mode="ask", branch="main", cost_usd=Decimal(0)), 80)
         == "ask · $0.00 · main"

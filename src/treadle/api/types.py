@@ -373,6 +373,60 @@ class Audit(Struct, frozen=True):
     lines: tuple[AuditLine, ...]
 
 
+RequestId: TypeAlias = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_-]{16,64}$", max_length=64, description="chosen by who asks")
+]
+MachineId: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$", max_length=16)]
+RequestState: TypeAlias = Literal["waiting", "taken", "done", "refused", "expired", "withdrawn"]
+"""Nobody has it; the machine has it; it was done, was not, came too late, was taken back."""
+
+
+class NewRemoteRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """Something that the caller asks of a machine of theirs, which alone can read what it means.
+
+    `thread` is the thread that it is about; without one it is a device that wants to be paired.
+    """
+
+    id: RequestId
+    machine: MachineId
+    expires_at: Time
+    body: Annotated[str, Meta(max_length=512 * 1024)]
+    thread: str | None = None
+
+
+class RemoteRequest(Struct, frozen=True):
+    """A request, and what became of it; `why` says why it was refused, `left_with` which token."""
+
+    id: str
+    machine: str
+    thread: str | None
+    created_at: str
+    expires_at: str
+    state: RequestState
+    why: str
+    body: str
+    left_with: str
+
+
+class RemoteRequests(Struct, frozen=True):
+    """What a machine has to look at, oldest first."""
+
+    requests: tuple[RemoteRequest, ...]
+
+
+class RemoteRequestQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which machine asks for what is meant for it."""
+
+    machine: MachineId
+
+
+class RequestOutcome(Struct, frozen=True, forbid_unknown_fields=True):
+    """What became of a request."""
+
+    state: Literal["taken", "done", "refused", "withdrawn"]
+    why: Annotated[str, Meta(max_length=2000)] = ""
+
+
 class Health(Struct, frozen=True):
     """Whether the server works: `healthy`, or `unhealthy` with the reason per component."""
 

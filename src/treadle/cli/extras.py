@@ -8,6 +8,7 @@ LIBRARIES: Final = {
     "server": ("sqlalchemy", "alembic", "starlette", "uvicorn", "httptools"),
     "mcp": ("mcp",),
     "web": ("starlette", "uvicorn"),
+    "remote": ("cryptography",),
 }
 """Those of each extra without which nothing of it works."""
 
@@ -15,6 +16,7 @@ _NAMES: Final = {
     "server": "the team server",
     "mcp": "the Model Context Protocol",
     "web": "what serves pages",
+    "remote": "what signs answers from another device",
 }
 
 

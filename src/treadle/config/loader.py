@@ -63,6 +63,8 @@ ENVIRONMENT: Final[Mapping[str, tuple[KeyPath, Callable[[str], Any]]]] = Mapping
         "TREADLE_WEB_SEARCH": (("web_search",), _read_bool),
         "TREADLE_LOCAL_ONLY": (("local_only",), _read_bool),
         "TREADLE_NOTIFY": (("notify",), _read_bool),
+        "TREADLE_REMOTE": (("remote",), str),
+        "TREADLE_REMOTE_CRITICAL": (("remote_critical",), _read_bool),
         "TREADLE_SYNC": (("sync",), str),
         "TREADLE_SANDBOX": (("sandbox",), str),
         "TREADLE_NETWORK": (("network",), str),

@@ -89,6 +89,16 @@ def find_project_file(folder: Path, name: str = SETTINGS_NAME) -> ProjectFile | 
 
 # ---- what it may say ---------------------------------------------------------------------------
 
+_NOT_FOR_PROJECTS: Final = {
+    **dict.fromkeys(
+        ("sandbox", "network", "read", "sandbox_writable", "sandbox_readable"),
+        "what holds its commands is for its user to say",
+    ),
+    **dict.fromkeys(
+        ("remote", "remote_critical"), "who may speak for its user is for that user to say"
+    ),
+}
+
 
 def find_project_faults(
     tables: Mapping[str, Any], below: Mapping[str, Any], chosen: Container[str]
@@ -116,9 +126,8 @@ def find_project_faults(
         if tables.get(key) == value:
             shown = json.dumps(value)
             yield (key,), f"a project's file may not set {key} = {shown}: {why}"
-    for key in ("sandbox", "network", "read", "sandbox_writable", "sandbox_readable"):
+    for key, why in _NOT_FOR_PROJECTS.items():
         if key in tables:
-            why = "what holds its commands is for its user to say"
             yield (key,), f"a project's file may not set {key}: {why}"
     for name in tables.get("hooks", {}):
         why = "commands that run by themselves are its user's business"

@@ -50,6 +50,8 @@ ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast"]
 """Which colours the chat has; `auto` by the terminal's background."""
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
+RemoteMode: TypeAlias = Literal["off", "answer", "steer"]
+"""What another device of the user may do here: nothing, answer questions, or also say something."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Temperature: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -91,7 +93,8 @@ class Settings(Struct, frozen=True):
     one response may write. `compact_at` is at how many tokens a conversation is compacted, or at
     80 % of what its model reads, if that is less. `sandbox_writable` and `sandbox_readable` are
     folders besides the workspace. `keys` are those of the chat's input. `notify` lets the terminal
-    call a person who has gone elsewhere.
+    call a person who has gone elsewhere. `remote` is what another device of theirs may do here,
+    `remote_critical` whether that may be a yes to a call of critical risk.
     """
 
     approval_mode: ApprovalMode = "plan"
@@ -115,6 +118,8 @@ class Settings(Struct, frozen=True):
     keys: KeyStyle = "default"
     theme: ThemeName = "auto"
     notify: bool = True
+    remote: RemoteMode = "off"
+    remote_critical: bool = False
 
 
 class SettingRule(Struct, frozen=True):
@@ -212,6 +217,8 @@ TOP_LEVEL_RULES: Final[Mapping[str, SettingRule]] = MappingProxyType(
         "reasoning": SettingRule(Reasoning, _format_choices(Reasoning)),
         "web_search": _BOOL,
         "notify": _BOOL,
+        "remote": SettingRule(RemoteMode, _format_choices(RemoteMode)),
+        "remote_critical": _BOOL,
         "local_only": _BOOL,
         "sync": SettingRule(SyncMode, _format_choices(SyncMode)),
         "sandbox": SettingRule(SandboxLevel, _format_choices(SandboxLevel)),

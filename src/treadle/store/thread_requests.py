@@ -47,6 +47,7 @@ class PersonRequest(Struct, frozen=True, omit_defaults=True):
         call_id: of an answer, the call.
         ground: of an answer, the digest of the question as it was shown (`digest_question`).
         text: a prompt; the reason of a no; the arguments of a changed call, as JSON.
+        is_remote: whether it came over a server, which keeps it until it is told the end.
     """
 
     id: str
@@ -57,6 +58,7 @@ class PersonRequest(Struct, frozen=True, omit_defaults=True):
     call_id: str = ""
     ground: str = ""
     text: str = ""
+    is_remote: bool = False
 
 
 class RequestReply(Struct, frozen=True):
@@ -140,6 +142,12 @@ class ThreadRequests:
         with convert_os_errors("remove", path), suppress(FileNotFoundError):
             self._disk.unlink(path)
             self._disk.sync_folder(self._folder)
+
+    def remove_remote(self) -> None:
+        """Remove what came over a server and nobody has taken: it comes again, if it counts."""
+        for request in self.list_waiting():
+            if request.is_remote:
+                self.remove(request.id)
 
     def remove_replies(self, kept: int) -> None:
         """Remove what was said of requests, but for the newest."""

@@ -107,7 +107,7 @@ class ApprovalDialogs:
 
     async def _ask_for_verdict(self, question: Question) -> Verdict:
         from treadle.answers import Verdict
-        from treadle.app.sessions.changed_calls import make_changed_question
+        from treadle.app.threads.changed_calls import make_changed_question
         from treadle.core.approval import Approved, Modified, Rejected
 
         asked = question

@@ -245,6 +245,7 @@ class Chat:
                 sandbox=sessions.sandbox,
                 has_vim_keys=self._has_vim_keys,
                 notifies=not self._is_silent,
+                remote="" if sessions.is_private else sessions.remote,
             )
         )
 

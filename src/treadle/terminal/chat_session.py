@@ -106,7 +106,7 @@ class ChatSession:
         self.mode = ""
         self.model = ""
         self.is_private = options.private
-        self.sandbox = ""
+        self.sandbox = self.remote = ""
         self.usage: Usage | None = None
         """Of the thread at hand, as it was when its session was last closed."""
 
@@ -148,7 +148,7 @@ class ChatSession:
         self.folder, self.model = parts.folder, parts.config.model_name
         self.mode = mode
         self.is_private = self._is_private if setup.thread is None else setup.thread.is_private
-        self.sandbox = standing
+        self.sandbox, self.remote = standing, setup.loaded.settings.remote
         self._people.on_prompts(prompts)
         setup.servers.watch(lambda: self._people.on_prompts(prompts))
         for text in dict.fromkeys(setup.notices):

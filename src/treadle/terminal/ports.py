@@ -91,6 +91,8 @@ class StatusFields(Struct, frozen=True):
     """What the input goes by; the line tells the mode it is in."""
     notifies: bool = True
     """Whether a person who has gone elsewhere is called; the line does not tell it."""
+    remote: str = ""
+    """What another device of the person may do here."""
 
 
 class InputHandler(Protocol):

@@ -58,6 +58,7 @@ def _parts(facts: StatusFields) -> list[tuple[str, str]]:
     parts = [
         ("warn", "private" if facts.is_private else ""),
         ("accent", facts.mode),
+        ("warn", f"remote {facts.remote}" if facts.remote not in ("", "off") else ""),
         ("dim", facts.sandbox if is_unasked else ""),
         _describe_context(facts),
         ("dim", "" if facts.cost_usd is None else f"${facts.cost_usd:.2f}"),

@@ -19,7 +19,6 @@ from typing import Any, Final, cast
 from anyio import to_thread
 
 from treadle.app.sessions.approvals import read_waiting_calls
-from treadle.app.sessions.changed_calls import make_changed_question
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.open_threads import OpenThread, reopen_thread
 from treadle.app.sessions.request_taker import make_verdict
@@ -29,6 +28,7 @@ from treadle.app.sessions.thread_work import work_on_thread
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.call_changes import make_file_reader
 from treadle.app.threads.call_diffs import name_diffed_argument, preview_diff
+from treadle.app.threads.changed_calls import make_changed_question
 from treadle.app.threads.question_text import describe_possible_grant, list_dangers
 from treadle.core.approval import Question
 from treadle.core.tools import RiskLevel

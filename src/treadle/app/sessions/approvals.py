@@ -9,12 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.app.sessions.adoption import find_excluded_tool
-from treadle.app.sessions.changed_calls import check_changed_arguments
 from treadle.app.sessions.host import Host
 from treadle.app.sessions.open_threads import OnOutput, OpenThread, reopen_thread
 from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.sessions.thread_work import WorkResult, work_on_thread
+from treadle.app.threads.changed_calls import check_changed_arguments
 from treadle.app.threads.question_text import (
     describe_cut,
     describe_possible_grant,

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.app.sessions.request_taker import RequestTaker
 from treadle.app.sessions.session_telemetry import SessionTelemetry
+from treadle.config.loader import load_settings
 from treadle.errors import TreadleError
+from treadle.store.thread_requests import ThreadRequests
 from treadle.sync.credentials import Account, find_account, is_logged_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from treadle.app.notices import Notify
+    from treadle.app.remote.request_listener import RemoteRequestListener
     from treadle.app.sessions.open_threads import OpenThread
     from treadle.app.sessions.setup import Setup
     from treadle.runtime.session import Session
@@ -54,12 +57,16 @@ class BackgroundSync:
         self._notify = notify
         self._wake = wake
         self.taker: RequestTaker | None = None
+        self._remote: RemoteRequestListener | None = None
         self._background: BackgroundSender | None = None
         self._telemetry = SessionTelemetry(setup.store, notify)
 
     def begin(self, opened: OpenThread) -> None:
         """From here on what is recorded is sent. That it cannot be is told, and stops nothing."""
-        self.taker = RequestTaker(self._setup.store, opened, self._speak, self._wake)
+        store = self._setup.store
+        # The server has them still: what counts is decided anew, by the keys and settings of now.
+        ThreadRequests(store.folders.disk, store.places, opened.thread_id).remove_remote()
+        self.taker = RequestTaker(store, opened, self._speak, self._wake)
         self.taker.start()
         self._telemetry.begin(opened.driver.journal)
         places = self._setup.store.places
@@ -93,6 +100,24 @@ class BackgroundSync:
         self._background = background
         opened.driver.add_listener(lambda _: background.notify_change())
         background.notify_change()
+        self._listen(account, fold)
+
+    def _listen(self, account: Account, fold: ThreadFold) -> None:
+        """Take what is asked from another device, if the user lets it be."""
+        settings = self._setup.loaded.settings
+        if settings.remote == "off" or fold.header.parent is not None:
+            return
+        from treadle.app.remote.acceptance import RemotePolicy
+        from treadle.app.remote.request_listener import RemoteRequestListener
+
+        def read_policy() -> RemotePolicy:
+            # Whoever turns it off while a session is open has turned it off.
+            now = load_settings(fold.workspace or self._setup.folder, os.environ).settings
+            return RemotePolicy(now.remote, now.remote_critical, account.url)
+
+        store, thread_id = self._setup.store, fold.header.thread
+        self._remote = RemoteRequestListener(store, account, thread_id, read_policy)
+        self._remote.begin()
 
     def _may_send_unasked(self, fold: ThreadFold, account: Account, cursors: Cursors) -> bool:
         """Whether it was begun since the login, or was sent before; so too what it goes on from."""
@@ -118,6 +143,8 @@ class BackgroundSync:
 
     async def close(self) -> None:
         """Wait a little for what is not sent yet, and tell what a person should know, in a line."""
+        if self._remote is not None:
+            self._remote.close()
         if self.taker is not None:
             await self.taker.close()
         await self._telemetry.close()

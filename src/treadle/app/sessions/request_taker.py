@@ -13,10 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from treadle.answers import Verdict
-from treadle.app.sessions.changed_calls import check_changed_arguments
+from treadle.app.threads.changed_calls import check_changed_arguments
 from treadle.app.threads.question_text import describe_possible_grant
 from treadle.core.approval import Approved, Modified, Question, Rejected
 from treadle.errors import AgentError, TreadleError, UsageError
@@ -34,7 +32,6 @@ LOOK_S: Final = 0.25
 REPLIES_MAX: Final = 100
 """Replies that are kept; who has asked reads theirs within seconds."""
 
-_TAG: Final = str(RequestTaken.__struct_config__.tag)
 _NOT_ASKED: Final = "this question is not open any more: it was answered, or the turn has ended"
 _CHANGED: Final = "this question has changed since it was shown: look at it again"
 _LATE: Final = "it came too late: its time was over before anybody took it"
@@ -125,6 +122,9 @@ class RequestTaker:
 
     def _list_taken(self) -> set[str]:
         if self._taken is None:
+            # Not before there is a request: a turn begins without it.
+            from treadle.app.exchange.taken_requests import read_taken_requests
+
             self._taken = set(read_taken_requests(self._store, self._opened.thread_id))
         return self._taken
 
@@ -222,19 +222,3 @@ def make_verdict(request: PersonRequest, question: Question) -> Verdict:
     if not describe_possible_grant(question):
         raise UsageError("this call can only be allowed by itself")
     return Verdict(Approved(), always=True, kinds=question.scope.kinds)
-
-
-def read_taken_requests(store: LocalStore, thread_id: str) -> list[str]:
-    """The ids of the requests that the journal of a thread says were taken.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
-    # Not before there is a request: a turn begins without it.
-    from treadle.app.exchange.thread_export import read_journal_parts
-
-    mark = f'"{_TAG}"'.encode()
-    records = read_journal_parts(store, thread_id)[-1].records
-    events = [bytes(one.event) for one in records]
-    found = [msgspec.json.decode(event) for event in events if mark in event]
-    return [str(one["id"]) for one in found if one.get("type") == _TAG]

@@ -254,6 +254,24 @@ support_access: Final = Table(
     Column("revoked_at", BytewiseText),
 )
 
+remote_requests: Final = Table(
+    "remote_requests",
+    metadata,
+    Column("id", BytewiseText, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("token_id", ForeignKey("tokens.id"), nullable=False),
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), index=True),
+    Column("machine", BytewiseText, nullable=False),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("expires_at", BytewiseText, nullable=False),
+    # `waiting`, `taken`, `done`, `refused`, `withdrawn`; what waits and is too late has expired.
+    Column("state", BytewiseText, nullable=False),
+    Column("why", BytewiseText, nullable=False),
+    # For the machine alone; the server does not look into it.
+    Column("body", BytewiseText, nullable=False),
+    Index(None, "user_id", "machine", "state"),
+)
+
 audit: Final = Table(
     "audit",
     metadata,
@@ -282,7 +300,8 @@ changes: Final = Table(
     Column("thread_id", BytewiseText, nullable=False, index=True),
     Column("version", Number, nullable=False),
     Column("hash", BytewiseText, nullable=False),
-    # `records`, `document`, `deleted`, `restored`, `visibility`, `purged`, `rewritten`.
+    # `records`, `document`, `deleted`, `restored`, `visibility`, `purged`, `rewritten`, and
+    # `request`: something is asked of a machine that has the thread.
     Column("kind", BytewiseText, nullable=False),
     Column("at", BytewiseText, nullable=False),
 )

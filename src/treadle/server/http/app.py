@@ -27,6 +27,7 @@ from treadle.server.http.routes import (
     identities,
     invitations,
     records,
+    remote_requests,
     shares,
 )
 from treadle.server.http.routes import threads as documents
@@ -42,6 +43,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *documents.ENDPOINTS,
     *records.ENDPOINTS,
     *shares.ENDPOINTS,
+    *remote_requests.ENDPOINTS,
     *current_user.ENDPOINTS,
     *admin.ENDPOINTS,
     *invitations.ENDPOINTS,

@@ -29,6 +29,7 @@ _PATH_DESCRIPTIONS: Final = {
     "token_id": "The number of a token.",
     "invitation_id": "The number of an invitation.",
     "identity_id": "The number of an identity.",
+    "request_id": "The id of a request.",
     "name": "The name of a user.",
 }
 _ANY_OBJECT: Final[dict[str, Any]] = {"type": "object"}

@@ -41,6 +41,7 @@ PATH_PATTERNS: Final = {
     r"(@[A-Za-z0-9][A-Za-z0-9._@\-]{0,99})?",
     "sha256": r"[0-9a-f]{64}",
     "token": r"[A-Za-z0-9_]{1,200}",
+    "request_id": r"[A-Za-z0-9_-]{16,64}",
     "token_id": r"[1-9][0-9]{0,17}",
     "invitation_id": r"[1-9][0-9]{0,17}",
     "identity_id": r"[1-9][0-9]{0,17}",

@@ -24,7 +24,7 @@ from treadle.server.data.schema import counters, threads
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 
 ChangeKind: TypeAlias = Literal[
-    "records", "document", "deleted", "restored", "visibility", "purged", "rewritten"
+    "records", "document", "deleted", "restored", "visibility", "purged", "rewritten", "request"
 ]
 
 LIMIT_MAX: Final = 1000

@@ -28,6 +28,7 @@ from treadle.server.data.schema import (
     blobs,
     documents,
     records,
+    remote_requests,
     shares,
     support_access,
     thread_commits,
@@ -53,7 +54,7 @@ from treadle.server.threads.push_validation import read_batch
 from treadle.thread.facts import Scrubbed
 from treadle.thread.output_references import list_output_references
 
-_TEXT_TABLES: Final = (records, documents, thread_commits)
+_TEXT_TABLES: Final = (records, documents, thread_commits, remote_requests)
 """Where what was said stands, besides the row and the search."""
 
 

@@ -1,0 +1,1 @@
+"""Answers and words from another device of the same person, signed there."""
