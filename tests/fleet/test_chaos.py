@@ -174,7 +174,8 @@ async def test_what_is_wrong_with_a_worker_is_seen(
 ) -> None:
     """One is put to sleep in a payment until another has done its work, and wakes.
 
-    One that acknowledges before it works is killed instead, when it has.
+    One that acknowledges before it works is killed when it has, and no other is there: that would
+    find what is left, and mend it.
     """
     is_hasty = bug == "acknowledges first"
     with make_team(tmp_path, postgres, "database", bug) as team:
