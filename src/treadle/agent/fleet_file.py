@@ -26,8 +26,11 @@ from treadle.thread.ids import is_name_of
 T = TypeVar("T")
 
 ENDED_COUNT: Final = 10
-"""So many tasks are shown that have ended, the newest ones."""
+"""So many tasks are shown that are done or cancelled, the newest ones."""
+OPEN_COUNT: Final = 40
+"""So many others are shown: those at work first, then those that need a person."""
 _ENDED: Final = (JobStatus.DONE, JobStatus.CANCELLED)
+_OPEN: Final = (JobStatus.RUNNING, JobStatus.WAITING, JobStatus.FAILED, JobStatus.QUEUED)
 
 
 class FleetTask(Struct, frozen=True):
@@ -48,7 +51,7 @@ class FleetTask(Struct, frozen=True):
 
 
 class FleetView(Struct, frozen=True):
-    """How a fleet stands: its workers, how many tasks there are of each status, and which."""
+    """How a fleet stands: workers, how many tasks there are of each status, and some of them."""
 
     workers: int
     counts: dict[str, int]
@@ -91,14 +94,15 @@ def use_fleet(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
 
 
 async def describe_fleet(fleet: Fleet) -> FleetView:
-    """How a fleet stands; of the tasks that have ended, the newest.
+    """How a fleet stands, with the tasks that are shown of it (`OPEN_COUNT`, `ENDED_COUNT`).
 
     Raises:
         StoreError: the queue cannot be reached.
     """
     states = await fleet.jobs()
     ended = [one for one in states if one.status in _ENDED]
-    shown = [one for one in states if one.status not in _ENDED] + ended[-ENDED_COUNT:]
+    others = [one for status in _OPEN for one in states if one.status is status]
+    shown = others[:OPEN_COUNT] + ended[-ENDED_COUNT:]
     counts = Counter(one.status.value for one in states)
     tasks = await asyncio.to_thread(lambda: tuple(_describe(fleet, one) for one in shown))
     return FleetView(await fleet.scheduler.count_workers(), dict(counts), tasks)

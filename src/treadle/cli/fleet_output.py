@@ -12,7 +12,7 @@ from treadle.thread.ids import ShortIds
 from treadle.thread.safe_text import sanitize_text
 
 _TITLE_MAX: Final = 50
-_ORDER: Final = ("running", "queued", "waiting", "failed", "cancelled", "done")
+_ORDER: Final = ("running", "waiting", "failed", "queued", "cancelled", "done")
 
 
 def print_fleet(view: FleetView) -> None:
@@ -28,3 +28,5 @@ def print_fleet(view: FleetView) -> None:
         about = ", ".join(word for word in words if word)
         title = sanitize_text(one.problem or one.title)[:_TITLE_MAX]
         click.echo(f"{ids.shorten(one.thread)}  {one.status:9}  {title}  ({sanitize_text(about)})")
+    if more := sum(view.counts.values()) - len(view.tasks):
+        click.echo(f"and {more} more")
