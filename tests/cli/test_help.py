@@ -35,7 +35,7 @@ def test_every_command_stands_in_one_group() -> None:
         "config_set",
         "remote_words",
     }
-    parts |= {"mcp_login", "mcp_serve", "mcp_servers", "mcp_settings"}
+    parts |= {"mcp_login", "mcp_serve", "mcp_servers", "mcp_settings", "fleet_task"}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(files - parts)
 
 

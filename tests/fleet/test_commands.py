@@ -59,5 +59,12 @@ async def test_tasks_are_submitted_shown_cancelled_and_tried_again(team: Team) -
     assert shown[0] == "1 worker · 1 waiting · 2 done"
     assert shown[1].split() == [shown[1].split()[0], "waiting", "Ask", "me", "(asking)"]
     assert "Two  (clerk, ann)" in shown[3]
+    asking = shown[1].split()[0]
+    assert "pay needs your approval" in run(team, "approve", asking).stdout
+    assert run(team, "approve", asking, "--no", "not yet").stderr == "queued\n"
+    watched = run(team, "watch", asking).stdout.splitlines()
+    assert json.loads(watched[-1])["type"] == "task_ended"
+    assert "not yet" in run(team, "watch", asking).stdout
+    assert "no call waits" in run(team, "approve", asking, "--yes").stderr
     assert "no task 'zz'" in run(team, "cancel", "zz").stderr
     await team.program.fleet.scheduler.close()

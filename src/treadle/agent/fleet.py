@@ -24,6 +24,7 @@ from treadle.agent.job_mark import (
     find_mark,
     is_over,
 )
+from treadle.agent.lost_jobs import list_lost_jobs
 from treadle.agent.submitted_task import SubmittedTask, submit_task
 from treadle.errors import (
     BuildError,
@@ -122,6 +123,18 @@ class Fleet:
             raise UsageError(f"the fleet has no agent {agent!r}", hint=f"it has: {names}")
         definition = self._members[agent].definition
         return await submit_task(definition, prompt, JobMark(agent, **job), key)
+
+    def submitted(self, thread_id: str) -> SubmittedTask[Any]:
+        """A task of it, by the id of its thread.
+
+        Raises:
+            UsageError: the thread holds no task of an agent of this fleet.
+            StoreError: the store refused.
+        """
+        mark = find_mark(self.load(thread_id))
+        if mark is None or mark.agent not in self._members:
+            raise UsageError(f"thread {thread_id} is no task of an agent of this fleet")
+        return SubmittedTask(self._members[mark.agent].definition, thread_id)
 
     @property
     def agents(self) -> list[str]:
@@ -284,26 +297,7 @@ class Fleet:
 
     def find_lost(self, states: Sequence[JobState]) -> list[Job]:
         """Jobs that the queue should have. See `treadle.fleet.worker.Hand.find_lost`."""
-        known = {one.job.thread: one for one in states}
-        lost: list[Job] = []
-        for store in self._list_stores():
-            for thread_id in store.ids():
-                state = known.get(thread_id)
-                is_open = state is None or state.status is JobStatus.WAITING
-                if not is_open or thread_id in self._settled:
-                    continue
-                try:
-                    fold = store.load(thread_id).fold
-                except TreadleError as error:  # of a thread that is damaged, say: not ours to mend
-                    _log.warning("%s cannot be looked at: %s", thread_id, error)
-                    continue
-                mark = find_mark(fold)
-                if mark is None or is_over(fold) or CANCELLED_TAG in fold.metadata.tags:
-                    if state is None:
-                        self._settled.add(thread_id)
-                elif state is None or not fold.machine.questions:
-                    lost.append(mark.make_job(thread_id))
-        return lost
+        return list_lost_jobs(self._list_stores(), states, self._settled)
 
 
 def _find_end(finished: TurnFinished, *, has_ended: bool) -> JobEnd:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from treadle.cli.fleet_task_command import approve, cancel, retry, watch
+
 if TYPE_CHECKING:
     from treadle.agent.fleet import Fleet
 
@@ -34,6 +36,7 @@ def command(context: click.Context, place: str, *, is_json: bool) -> None:
     treadle fleet submit --agent support "TASK"    a task for it
     treadle fleet cancel ID                        nobody works on it any more
     treadle fleet retry ID                         what was cancelled, or has failed
+    treadle fleet approve ID --yes                 what a task asks a person
     """  # noqa: D301  click reads the backspace
     context.obj = place
     if context.invoked_subcommand is not None:
@@ -90,31 +93,5 @@ def submit(place: str, /, task: str, **given: Any) -> None:
             click.echo(thread_id)
 
 
-@command.command("cancel")
-@click.argument("thread_id", metavar="ID")
-@click.pass_obj
-def cancel(place: str, thread_id: str) -> None:
-    """Have nobody work on a task any more; what runs of it ends."""
-
-    async def act(fleet: Fleet) -> None:
-        from treadle.agent.fleet_file import find_task
-
-        was_there = await fleet.cancel(await find_task(fleet, thread_id))
-        click.echo("cancelled" if was_there else "it is over already", err=True)
-
-    _use(place, act)
-
-
-@command.command("retry")
-@click.argument("thread_id", metavar="ID")
-@click.pass_obj
-def retry(place: str, thread_id: str) -> None:
-    """Put a task into the queue again that was cancelled, or that nobody could work on."""
-
-    async def act(fleet: Fleet) -> None:
-        from treadle.agent.fleet_file import find_task
-
-        await fleet.retry(await find_task(fleet, thread_id))
-        click.echo("queued", err=True)
-
-    _use(place, act)
+for _part in (cancel, retry, approve, watch):
+    command.add_command(_part)
