@@ -152,7 +152,7 @@ def test_lists_are_told_in_columns_for_people(admin: Admin, file: Path) -> None:
     admin("tokens", "add", "ada")
     assert admin("organizations", "list").stdout == "acme  1 user\n"
     assert admin("users", "list").stdout == "ada  acme  member, admin\n"
-    assert admin("tokens", "list").stdout == ("1  ada  operator  until revoked  used never\n")
+    assert admin("tokens", "list").stdout == ("1  ada  operator  until revoked  used never  all\n")
     admin("users", "change", "ada", "--role", "organization_admin", "--support")
     told = admin("users", "list").stdout
     assert told == "ada  acme  organization admin, admin, support\n"
@@ -261,6 +261,15 @@ def test_people_are_invited_by_links(admin: Admin, file: Path) -> None:
     for arguments in (["revoke", "9"], ["add", "--organization", "x"]):
         assert admin("invitations", *arguments).returncode == 2
     assert admin("invitations", "add", "--organization", "acme", "--expires", "91d").returncode == 2
+
+
+def test_a_token_is_made_for_what_it_is_for(admin: Admin, file: Path) -> None:
+    admin("organizations", "add", "acme")
+    admin("users", "add", "ada", "--organization", "acme")
+    assert admin("tokens", "add", "ada", "--scope", "sync").returncode == 0
+    assert admin("tokens", "add", "ada", "--scope", "root").returncode == 2
+    listed = admin("tokens", "list", "--user", "ada").stdout.splitlines()
+    assert [line.split()[-1] for line in listed] == ["sync"]
 
 
 def test_a_user_is_linked_to_who_it_is_at_a_provider(admin: Admin, file: Path) -> None:

@@ -158,6 +158,8 @@ ADDED: Final[dict[str, Any]] = {
     "identities": 0,
     "tokens.identity_id": None,
     "remote_requests": 0,
+    "tokens.scope": "all",
+    "tokens.machine": None,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

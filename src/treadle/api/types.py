@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -19,7 +19,13 @@ ThreadId: TypeAlias = Annotated[
     str, Meta(pattern=r"^T-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$", max_length=38)
 ]
 QuotaNumber: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+MACHINE_HEADER: Final = "treadle-machine"
+"""In which a client may say what its machine is called, for its user's list of tokens."""
+
 RoleName: TypeAlias = Literal["member", "organization_admin"]
+Scope: TypeAlias = Literal["read", "sync", "all"]
+"""What a token may; each may what those before it may. `read`: look at threads. `sync`: also send,
+change and share them. `all`: also what concerns accounts: tokens, invitations, work of admins."""
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
@@ -326,6 +332,7 @@ class NewToken(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name
     expires_at: Time | None = None
+    scope: Scope = "all"
 
 
 class Token(Struct, frozen=True):
@@ -336,10 +343,11 @@ class Token(Struct, frozen=True):
     token: str
     created_at: str
     expires_at: str | None = None
+    scope: Scope = "all"
 
 
 class TokenLine(Struct, frozen=True):
-    """A token as it is listed."""
+    """A token as it is listed; `machine` is what the machine calls itself that used it last."""
 
     id: int
     name: str
@@ -348,6 +356,8 @@ class TokenLine(Struct, frozen=True):
     expires_at: str | None = None
     last_used_at: str | None = None
     is_revoked: bool = False
+    scope: Scope = "all"
+    machine: str | None = None
 
 
 class Tokens(Struct, frozen=True):

@@ -16,8 +16,12 @@ from treadle.cli.admin_output import (
 )
 
 if TYPE_CHECKING:
-    from treadle.api.types import Token
+    from treadle.api.types import Scope, Token
     from treadle.server.context import Context
+
+
+SCOPES = ("read", "sync", "all")
+"""As `treadle.api.types.Scope` has them, which takes longer to import."""
 
 
 @click.group("tokens")
@@ -50,6 +54,8 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
             one.name,
             "revoked" if one.is_revoked else f"until {format_day(one.expires_at, 'revoked')}",
             f"used {format_day(one.last_used_at, 'never')}",
+            one.scope,
+            one.machine or "",
         )
         for one in found.tokens
     ]
@@ -60,14 +66,21 @@ def list_tokens(user: str | None, database: str | None, as_json: bool) -> None:
 @click.argument("user")
 @click.option("--name", default="operator", show_default=True, help="What people call it.")
 @click.option("--expires", metavar="TIME", help="A date, a time, or 90d from now; else never.")
+@click.option("--scope", type=click.Choice(SCOPES), default="all", show_default=True)
 @database_option
-def add_token(user: str, name: str, expires: str | None, database: str | None) -> None:
-    """Make a token for a user, and print it. It is shown this once."""
+def add_token(
+    user: str, name: str, expires: str | None, scope: Scope, database: str | None
+) -> None:
+    """Make a token for a user, and print it. It is shown this once.
+
+    With the scope `read` it looks at threads; `sync` does for a machine or a program that sends
+    them; `all` may all that the user may, signs in on the pages, and makes tokens.
+    """
     from treadle.api.types import NewToken
     from treadle.server.accounts import accounts
 
     until = None if expires is None else parse_expiry(expires)
-    new = NewToken(name, until)
+    new = NewToken(name, until, scope)
 
     def make(context: Context) -> Token:
         return accounts.make_user_token(context, user, new)

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from treadle.api.types import RoleName
+from treadle.api.types import RoleName, Scope
 
 
 class Quota(Struct, frozen=True):
@@ -38,6 +38,8 @@ class Principal(Struct, frozen=True):
     token_id: int | None = None
     token_name: str = ""
     token_expires_at: str | None = None
+    scope: Scope = "all"
+    """What of all that the user may the token may too."""
     quota: Quota = UNLIMITED
     organization_quota: Quota = UNLIMITED
     """Of all its members together."""

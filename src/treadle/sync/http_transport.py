@@ -7,6 +7,7 @@ asked for, and what does not have the form of the API is refused as a whole.
 
 from __future__ import annotations
 
+import os
 import ssl
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ import httpx2
 import msgspec
 
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import Problem
+from treadle.api.types import MACHINE_HEADER, Problem
 from treadle.errors import (
     NotLoggedInError,
     RemoteBrokenError,
@@ -79,6 +80,7 @@ class ServerTransport:
                 "authorization": f"Bearer {token}",
                 "user-agent": f"treadle/{__version__}",
                 "accept-encoding": "identity",
+                MACHINE_HEADER: os.uname().nodename.encode("ascii", "replace").decode(),
             },
         )
 

@@ -125,9 +125,9 @@ def make_own_token(context: Context, new: NewToken) -> Token:
     Raises:
         Refusal: the caller is nobody in particular; the name or the time is none.
     """
-    return tokens.make_token(
-        context, _require_user_id(context), _normalize_name(new.name), new.expires_at
-    )
+    user_id = _require_user_id(context)
+    name = _normalize_name(new.name)
+    return tokens.make_token(context, user_id, name, new.expires_at, new.scope)
 
 
 def revoke_own_token(context: Context, token_id: int) -> None:
@@ -320,7 +320,8 @@ def make_user_token(context: Context, name: str, new: NewToken) -> Token:
     """
     check_admin(context)
     row = _find_user_row(context.db, name)
-    return tokens.make_token(context, row.id, _normalize_name(new.name), new.expires_at)
+    name = _normalize_name(new.name)
+    return tokens.make_token(context, row.id, name, new.expires_at, new.scope)
 
 
 def revoke_token(context: Context, token_id: int) -> None:

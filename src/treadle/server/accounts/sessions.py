@@ -17,6 +17,7 @@ from treadle.server.accounts import audit
 from treadle.server.accounts.times import shift_time
 from treadle.server.accounts.tokens import (
     TokenKind,
+    check_scope,
     generate_token,
     hash_token,
     identify_caller,
@@ -59,11 +60,12 @@ def begin_session(context: Context, browser: str, identity_id: int | None = None
         identity_id: what the caller has signed in with at a provider, and the session ends with.
 
     Raises:
-        Refusal: the caller is nobody in particular.
+        Refusal: the caller is nobody in particular, or has come with a token that may not all.
     """
     caller = context.caller
     if caller.user_id is None:
         raise make_unauthorized_refusal()
+    check_scope(caller, "all")  # a session may all that its user may
     _end_oldest(context, caller.user_id)
     until = shift_time(context.now, days=SESSION_DAYS)
     if identity_id is not None:

@@ -14,17 +14,18 @@ from collections.abc import Collection
 from enum import Enum
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, insert, or_, select, update
 
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import Token, TokenLine, Tokens
+from treadle.api.types import Scope, Token, TokenLine, Tokens
 from treadle.server.accounts import audit
 from treadle.server.accounts.times import parse_time, shift_time
 from treadle.server.context import ANONYMOUS, Context, Principal, Quota
 from treadle.server.data import round_trips, schema
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
+from treadle.thread.safe_text import sanitize_text
 
 _BASE62_DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _RANDOM_LENGTH: Final = 43
@@ -35,6 +36,11 @@ USE_RECORD_INTERVAL_S: Final = 60
 """A use is noted if the last one noted is older: a read is not to become a write each time."""
 
 _USE_COUNT_MAX: Final = 10_000
+
+MACHINE_LENGTH_MAX: Final = 60
+
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+"""Each may what those before it may."""
 
 LIVE_COUNT_MAX: Final = 100
 """Tokens of a user that are good at a time."""
@@ -90,6 +96,7 @@ _SELECT_PRINCIPAL: Final[Select[Any]] = select(
     schema.tokens.c.name,
     schema.tokens.c.expires_at,
     schema.tokens.c.revoked_at,
+    schema.tokens.c.scope,
     schema.users.c.id.label("user_id"),
     schema.users.c.name.label("user"),
     schema.users.c.role,
@@ -175,9 +182,29 @@ def _make_principal(row: Row[Any]) -> Principal:
         token_id=row.id,
         token_name=row.name,
         token_expires_at=row.expires_at,
+        scope=row.scope,
         quota=Quota(row.threads_max, row.storage_max),
         organization_quota=Quota(row.organization_threads_max, row.organization_storage_max),
     )
+
+
+def allows(scope: Scope, wanted: Scope) -> bool:
+    """Whether what has one scope may do what needs another."""
+    return SCOPES.index(scope) >= SCOPES.index(wanted)
+
+
+def check_scope(caller: Principal, wanted: Scope) -> None:
+    """That the caller's token may do what needs this scope; what its user may is not asked.
+
+    Raises:
+        Refusal: it may not.
+    """
+    if not allows(caller.scope, wanted):
+        raise Refusal(
+            ErrorCode.FORBIDDEN,
+            f"this token has the scope {caller.scope!r}, and that needs {wanted!r}",
+            hint="a token with more is made on the page of the account",
+        )
 
 
 class TokenUses:
@@ -203,39 +230,52 @@ class TokenUses:
         self._recorded_at.pop(token_id, None)
 
 
-def record_use(db: Connection, token_id: int, now: str) -> None:
+def record_use(db: Connection, token_id: int, now: str, machine: str = "") -> None:
     """Note that a token was used, unless another process did so less than a minute ago.
 
     Args:
         db: a transaction of its own that writes; what the token is used for does not wait for it.
         token_id: the token.
         now: the time.
+        machine: what the machine calls itself that has used it; any text, empty if it does not say.
     """
     tokens = schema.tokens.c
+    name = sanitize_text(" ".join(machine.split()))[:MACHINE_LENGTH_MAX]
     before = shift_time(now, seconds=-USE_RECORD_INTERVAL_S)
     db.execute(
         update(schema.tokens)
         .where(tokens.id == token_id)
         .where(or_(tokens.last_used_at.is_(None), tokens.last_used_at <= before))
-        .values(last_used_at=now)
+        .values(last_used_at=now, machine=name or None)
     )
 
 
-def make_token(context: Context, user_id: int, name: str, expires_at: str | None = None) -> Token:
+def make_token(
+    context: Context,
+    user_id: int,
+    name: str,
+    expires_at: str | None = None,
+    scope: Scope = "all",
+) -> Token:
     """Make a token for a user; the answer is the only place where it stands.
 
     One that is made with a token does not outlive it: who has got hold of a token for a day must
-    not make another one of it that is good for ever.
+    not make another one of it that is good for ever. Nor may it more.
 
     Args:
         context: whose request it is; who may do it for whom is the caller's business.
         user_id: whose token it becomes.
         name: what people call it.
         expires_at: from when on it is refused; by default never.
+        scope: what it may.
 
     Raises:
-        Refusal: the time is none, or is over; the user has too many tokens.
+        Refusal: the time is none, or is over; the user has too many tokens; the scope is none, or
+            is more than the caller's.
     """
+    if scope not in SCOPES:
+        raise Refusal(ErrorCode.BAD_REQUEST, f"a scope is one of {', '.join(SCOPES)}")
+    check_scope(context.caller, scope)
     until = None if expires_at is None else parse_time(expires_at)
     if until is not None and until <= context.now:
         raise Refusal(ErrorCode.BAD_REQUEST, "that time is over: the token would never be good")
@@ -257,16 +297,18 @@ def make_token(context: Context, user_id: int, name: str, expires_at: str | None
             hash=hash_token(token),
             created_at=context.now,
             expires_at=until,
+            scope=scope,
         )
         .returning(schema.tokens.c.id)
     ).scalar_one()
     owner = _find_user_name(context.db, user_id)
     by = context.caller.token_id
     detail = f"token {token_id} of {owner}, until {until or '-'}"
+    detail += "" if scope == "all" else f", to {scope}"
     audit.log_action(
         context, "token_made", detail=detail if by is None else f"{detail}, made with token {by}"
     )
-    return Token(token_id, name, token, context.now, until)
+    return Token(token_id, name, token, context.now, until, scope)
 
 
 def _find_limit(context: Context) -> str | None:
@@ -306,6 +348,8 @@ def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
             tokens.expires_at,
             tokens.last_used_at,
             tokens.revoked_at,
+            tokens.scope,
+            tokens.machine,
         )
         .select_from(schema.tokens.join(schema.users))
         .where(tokens.kind == "access")
@@ -323,6 +367,8 @@ def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
                 row.expires_at,
                 row.last_used_at,
                 row.revoked_at is not None,
+                row.scope,
+                row.machine,
             )
             for row in context.db.execute(query)
         )

@@ -81,6 +81,10 @@ tokens: Final = Table(
     Column("made_with", Number),
     # Of a session the identity that it was begun with, and ends with.
     Column("identity_id", Number),
+    # What it may: `read`, `sync`, or `all`.
+    Column("scope", BytewiseText, nullable=False, server_default="all"),
+    # What the machine is called that has used it last, as it says.
+    Column("machine", BytewiseText),
 )
 
 identities: Final = Table(

@@ -26,6 +26,13 @@ LIFETIMES: Final = {
     "": "ever",
 }
 """Days for which a token can be made, and their names on the page."""
+SCOPES: Final = {
+    "sync": "sync: send, change and fetch threads",
+    "read": "read: look at threads",
+    "all": "all that I may: accounts too",
+}
+"""What a token can be made for, and its words on the page; the first one stands there."""
+CHOICES: Final = {"lifetimes": LIFETIMES, "scopes": SCOPES}
 AUDIT_COUNT: Final = 100
 ID_LENGTH_MAX: Final = 18
 
@@ -73,7 +80,7 @@ class AccountPages:
         values = await self._read(request, read)
         provider = self._services.config.oidc
         host = "" if provider is None else provider.host
-        return send_page("account.html", made=made, lifetimes=LIFETIMES, host=host, **values)
+        return send_page("account.html", made=made, choices=CHOICES, host=host, **values)
 
     async def _make_token(self, request: Request) -> Response:
         def make(context: Context, fields: dict[str, str]) -> Token:
@@ -126,7 +133,7 @@ class AccountPages:
             "admin.html",
             made=made,
             owner=name,
-            lifetimes=LIFETIMES,
+            choices=CHOICES,
             has_provider=has_provider,
             **values,
         )
@@ -197,4 +204,5 @@ def _read_new_token(context: Context, fields: dict[str, str]) -> NewToken:
             ErrorCode.BAD_REQUEST, "a token is good for one of the times that are offered"
         )
     until = shift_time(context.now, days=int(days)) if days else None
-    return NewToken(fields.get("name", "").strip(), until)
+    scope: Any = fields.get("scope", "all")  # looked at there
+    return NewToken(fields.get("name", "").strip(), until, scope)

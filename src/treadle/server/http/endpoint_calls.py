@@ -11,7 +11,7 @@ from anyio import move_on_after
 from sqlalchemy import Connection
 
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import Health
+from treadle.api.types import MACHINE_HEADER, Health
 from treadle.errors import TreadleError
 from treadle.server.accounts import tokens
 from treadle.server.context import Context, Principal
@@ -166,7 +166,7 @@ class Resource:
         caller = await self._services.run_transaction(
             lambda db: self._services.make_context(db, head.bearer).caller, is_write=False
         )
-        if not caller.is_admin:
+        if not caller.is_admin or not tokens.allows(caller.scope, "all"):
             raise make_not_found_refusal()
 
 
@@ -197,6 +197,7 @@ class _EndpointCall:
         def work(db: Connection) -> tuple[Context, EndpointResponse]:
             # Who asks is looked at first: nobody else is told what is wrong with a request.
             context = self._services.make_context(db, bearer, is_open=endpoint.is_open)
+            tokens.check_scope(context.caller, endpoint.scope)
             return context, endpoint.do(self._make_request(context, scope, body))
 
         questions = (
@@ -241,9 +242,12 @@ class _EndpointCall:
             return
         token_id = caller.token_id
         assert token_id is not None
+        machine = self._head.headers.get(MACHINE_HEADER, "")
         try:
             await services.run_transaction(
-                lambda db: tokens.record_use(db, token_id, context.now), is_write=True, wait_s=0
+                lambda db: tokens.record_use(db, token_id, context.now, machine),
+                is_write=True,
+                wait_s=0,
             )
         except Refusal:
             services.token_uses.unmark(token_id)

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
+from treadle.api.types import Scope
 from treadle.server.context import Context
 
 JSON: Final = "application/json"
@@ -20,6 +21,9 @@ LINES: Final = "application/x-ndjson"
 BYTES: Final = "application/octet-stream"
 HTML: Final = "text/html"
 EVENTS: Final = "text/event-stream"
+
+ACCOUNT_PATHS: Final = ("/api/admin/", "/api/tokens", "/api/invitations")
+"""What concerns accounts, also to look at it."""
 
 
 class IfMatch(Enum):
@@ -135,12 +139,20 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return bool(self.answer == EVENTS)
 
     @property
+    def scope(self) -> Scope:
+        """What a token must have to be taken here."""
+        if self.path.startswith(ACCOUNT_PATHS):
+            return "all"
+        return "sync" if self.is_write else "read"
+
+    @property
     def all_codes(self) -> frozenset[ErrorCode]:
         """Every way in which it may refuse."""
         rules = {
             ErrorCode.BAD_REQUEST: bool(self.query or self.body or self.base is not IfMatch.NONE),
             ErrorCode.UNAUTHORIZED: not self.is_open,
             ErrorCode.NOT_FOUND: "{" in self.path,
+            ErrorCode.FORBIDDEN: self.scope != "read",
             ErrorCode.TIMEOUT: self.body is not None,
             ErrorCode.TOO_LARGE: self.body is not None,
             ErrorCode.UNSUPPORTED_MEDIA: self.body is not None,

@@ -169,9 +169,11 @@ class PageSite:
                 is_write=True,
             )
         except Refusal as refusal:
-            if refusal.code is not ErrorCode.UNAUTHORIZED:
+            if refusal.code not in (ErrorCode.UNAUTHORIZED, ErrorCode.FORBIDDEN):
                 raise
             problem = "That is no token that is good: copy all of it."
+            if refusal.code is ErrorCode.FORBIDDEN:
+                problem = "That token is for machines and programs: it may not all that you may."
             return self.send_sign_in(path, problem, 401)
         return open_session(head, secret, path)
 
