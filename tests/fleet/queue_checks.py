@@ -110,17 +110,25 @@ async def check_one_at_a_time(queue: Scheduler) -> None:
 
 async def check_waiting(queue: Scheduler) -> None:
     """What waits for a person is nobody's work, until it is submitted again."""
-    ends = [JobEnd(JobStatus.WAITING), DONE]
 
     async def perform(job: Job, cancelled: asyncio.Event) -> JobEnd:
-        return ends.pop(0)
+        return JobEnd(JobStatus.WAITING)
 
-    await queue.submit([Job("t", "a")])
+    await queue.submit([Job("t", "a", user="ann")])
     async with working(queue, perform):
         await until(lambda: all_are(queue, JobStatus.WAITING))
-        await queue.submit([Job("t", "a")])
+    # It stands in nobody's way, its user's other jobs neither.
+    await queue.submit([Job("other", "a", user="bob"), Job("more", "a", user="ann")])
+    await queue.submit([Job("bobs", "a", user="bob"), Job("t", "a", user="ann")])
+    taken: list[str] = []
+
+    async def take(job: Job, cancelled: asyncio.Event) -> JobEnd:
+        taken.append(job.thread)
+        return DONE
+
+    async with working(queue, take):
         await until(lambda: all_are(queue, JobStatus.DONE))
-    assert ends == []
+    assert taken == ["other", "more", "bobs", "t"]
 
 
 async def check_again(queue: Scheduler) -> None:

@@ -17,7 +17,7 @@ from treadle.fleet.procrastinate_scheduler import ProcrastinateScheduler
 
 def make_scheduler(url: str) -> ProcrastinateScheduler:
     """A queue that is fast to notice."""
-    return ProcrastinateScheduler(url, heartbeat_s=0.05, stalled_s=1.0, poll_s=0.1)
+    return ProcrastinateScheduler(url, heartbeat_s=0.05, stalled_s=2.0, poll_s=0.1)
 
 
 @pytest.mark.parametrize("check", CHECKS)

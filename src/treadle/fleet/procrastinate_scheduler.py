@@ -91,8 +91,10 @@ class ProcrastinateScheduler:
             return Counter()
         found = await self._app.connector.execute_query_all_async(
             "SELECT args->>'user' AS name, count(*) AS number FROM procrastinate_jobs "
-            "WHERE status = 'todo' AND args->>'user' = ANY(%(users)s) GROUP BY 1",
+            "WHERE status = 'todo' AND queue_name <> %(waiting)s "
+            "AND args->>'user' = ANY(%(users)s) GROUP BY 1",
             users=[*users],
+            waiting=WAITING_QUEUE,
         )
         return Counter({row["name"]: row["number"] for row in found})
 
