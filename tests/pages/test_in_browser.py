@@ -160,6 +160,7 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
     paths = ("/", "/?words=loom", "/?state=waiting", f"/threads/{thread}")
     paths += (f"/threads/{thread}?diff=split", f"/threads/{thread}?diff=unified", "/nothing")
     paths += (f"/threads/{thread}/versions", f"/threads/{thread}/versions?from=4")
+    paths += (f"/threads/{thread}/trace", f"/threads/{thread}/states", f"/threads/{thread}/family")
     export = web.folder / "export.html"
     web.run("export", thread, "--format", "html", "-o", str(export))
     places = [*(home + path for path in paths), export.as_uri()]

@@ -11,14 +11,19 @@ from msgspec.structs import replace
 
 from core.samples import CONFIG, answer, call, ended, said, success
 from media_samples import GIF, JPEG, PDF, WEBP, attachment, png
+from pages.conftest import speak
 from thread.journals import HEADER, write
 from treadle import LocalStore
 from treadle.app.exchange.thread_export import export_thread
+from treadle.app.threads.forks import fork_thread
 from treadle.core.conversation import View
 from treadle.core.events import Rewound, ToolStarted, UserInput
 from treadle.core.messages import Attachment, BlobRef, Message
 from treadle.core.tools import ToolExecutionOutcome
+from treadle.pages.ports import ThreadRow
+from treadle.pages.thread_family import find_family_ids, order_family
 from treadle.thread.codec import Entry
+from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import Configured, Renamed
 
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
@@ -144,3 +149,54 @@ async def test_a_version_is_as_it_was_and_what_came_since_is_told(
     assert re.findall(r"\?version=(\d+)", listed) == ["11", "7"]
     for query in ("?version=99", "/versions?from=99", "/versions?from=1&to=99", "?version=0"):
         assert (await visitor.get(path + query)).status_code == 404, query
+
+
+async def test_forks_and_what_they_go_on_from_stand_in_one_tree(
+    store: LocalStore, visitor: httpx2.AsyncClient
+) -> None:
+    first = await speak(store, "mine", "first words")
+    other = await speak(store, "other", "another thread")
+    fork = fork_thread(store, first).thread
+    beside = fork_thread(store, first).thread
+    below = fork_thread(store, fork).thread
+    for thread in (first, fork, beside, below):
+        page = (await visitor.get(f"/threads/{thread}/family")).text
+        told = page.partition('<ol class="threads family">')[2]
+        rows = re.findall(r'<li class="(d\d(?: this)?)".*?href="/threads/([^"]+)"', told, re.DOTALL)
+        assert rows == [
+            ("d0" + " this" * (one == thread), one)
+            if depth == 0
+            else (f"d{depth}" + " this" * (one == thread), one)
+            for one, depth in ((first, 0), (fork, 1), (below, 2), (beside, 1))
+        ]
+    alone = (await visitor.get(f"/threads/{other}/family")).text
+    assert "Nothing goes on from this thread" in alone
+
+
+def test_a_family_is_told_whatever_threads_say_of_each_other() -> None:
+    def line(name: str, **more: str) -> ThreadSummary:
+        return ThreadSummary(name, 1, more.pop("at", "1"), "1", name, "ready", 1, **more)  # type: ignore[arg-type]
+
+    lines = {
+        one.id: one
+        for one in (
+            line("a", forked_from="c"),
+            line("b", forked_from="a", at="3"),
+            line("c", forked_from="b"),
+            line("d", parent="a", at="2"),
+            line("e", forked_from="gone"),
+            line("f", forked_from="f"),
+        )
+    }
+    found = {name: find_family_ids(lines, name) for name in lines}
+    assert {name: sorted(ids) for name, ids in found.items()} == {
+        **{name: ["a", "b", "c", "d"] for name in "abcd"},
+        "e": ["e"],
+        "f": ["f"],
+    }
+    rows = [
+        ThreadRow(one, one.id, one.id, one.id, "ready", "", "", "now") for one in lines.values()
+    ]
+    told = [(one.row.name, one.depth) for one in order_family(rows, "a")]
+    assert sorted(name for name, *_ in told) == [*"abcdef"]
+    assert ("d", 1) in told

@@ -1,7 +1,7 @@
 """Takes the pictures of docs/pages.md, of a team's real pages in Chromium. `make pictures` runs it.
 
-Eight pages, each as a phone or a desk shows it, in light or in dark. Times on most are those of the
-planted threads, so those pictures change with the pages alone.
+Thirteen pages, each as a phone or a desk shows it, in light or in dark. Times on most are those of
+the planted threads, so those pictures change with the pages alone.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -25,15 +26,16 @@ from server.databases import Templates  # noqa: E402
 from server.people import People, at, populate  # noqa: E402
 from server.planting import id_of  # noqa: E402
 from server.running import Running  # noqa: E402
-from thread.journals import HEADER, write  # noqa: E402
+from thread.journals import HEADER  # noqa: E402
 from treadle.api.marks import Mark  # noqa: E402
 from treadle.api.types import NewShare  # noqa: E402
 from treadle.core.events import PostToolsHookCompleted, ToolStarted  # noqa: E402
 from treadle.core.llm import Usage  # noqa: E402
 from treadle.server.accounts import share_links  # noqa: E402
 from treadle.server.threads import threads  # noqa: E402
-from treadle.thread.codec import Entry  # noqa: E402
-from treadle.thread.facts import Configured, GitObserved, Renamed, Tagged  # noqa: E402
+from treadle.thread.codec import Entry, encode_entry  # noqa: E402
+from treadle.thread.facts import Base, Configured, GitObserved, Renamed, Tagged  # noqa: E402
+from treadle.thread.record import Head, encode_batch, scan_journal  # noqa: E402
 
 FOLDER: Final = TESTS.parent / "docs" / "pictures"
 SIZES: Final = {"phone": (390, 760), "desk": (1100, 760)}
@@ -93,6 +95,34 @@ TITLES: Final = (
 )
 
 
+LENGTHS: Final = (0.0, 0.2, 0.1, 4.6, 2.3, 0.9, 7.4, 0.3)
+"""Seconds that pass before each write of a thread."""
+
+
+def write(batches: Sequence[Sequence[Entry]]) -> bytes:
+    """A journal, written at the speed of an agent."""
+    data, head, moment = b"", Head(), datetime.fromisoformat(at())
+    for batch, seconds in zip(batches, (*LENGTHS, *[0.1] * len(batches)), strict=False):
+        moment += timedelta(seconds=seconds)
+        when = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        lines, head = encode_batch(head, when, [encode_entry(one)[1] for one in batch])
+        data += lines
+    return data
+
+
+def plant_forks(people: People, base: str, data: bytes) -> None:
+    """Two that go on from a thread, one of them of a colleague's."""
+    record = scan_journal(data).records[9]
+    for number, owner, title in (
+        (20, "owner", "Totals: weeks by ISO 8601 instead"),
+        (21, "member", "Totals: what did the old numbers cost us?"),
+    ):
+        thread, place = id_of(number), Base(base, record.seq, record.hash)
+        batches = ((replace(HEADER, thread=thread, base=place),), (Renamed(title),))
+        with people.writing(owner, at(700 + number)) as context:
+            threads.push_records(context, thread, Mark(), write(batches))
+
+
 def plant_threads(people: People) -> list[str]:
     """Threads of a team, pushed as its machines push them."""
     found = []
@@ -108,8 +138,11 @@ def plant_threads(people: People) -> list[str]:
             (Renamed(title), *(Tagged((tag,)) for tag in tags)),
         )
         with people.writing(owner, at(600 * number)) as context:
-            threads.push_records(context, thread, Mark(), write(batches)[0])
+            threads.push_records(context, thread, Mark(), write(batches))
         found.append(thread)
+        if number == 1:
+            first = write(batches)
+    plant_forks(people, found[0], first)
     return found
 
 
@@ -129,6 +162,11 @@ def main() -> None:
             "threads-phone-dark": "/",
             "thread-desk-dark": f"/threads/{thread}",
             "thread-phone-light": f"/threads/{thread}",
+            "changes-desk-light": f"/threads/{thread}?diff=split",
+            "versions-desk-dark": f"/threads/{thread}/versions?from=4&to=10",
+            "trace-desk-light": f"/threads/{thread}/trace",
+            "states-desk-light": f"/threads/{thread}/states",
+            "forks-desk-dark": f"/threads/{thread}/family",
             "search-desk-light": "/?words=weekday",
             "team-desk-dark": "/team",
             "account-desk-light": "/account",

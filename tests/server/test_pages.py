@@ -18,21 +18,19 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from core.samples import CONFIG, answer, call, ended, said, success
-from media_samples import attachment, png
 from server.people import ROLES, People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
 from server.running import Reply, Running
 from thread.journals import HEADER, OTHER_ID, PLAIN, records_of, write
 from treadle.api.marks import Mark
-from treadle.api.types import NewShare
-from treadle.core.events import PostToolsHookCompleted, ToolStarted, UserInput
+from treadle.core.events import PostToolsHookCompleted, ToolStarted
 from treadle.core.messages import BlobRef, Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.exchange.journal_files import make_journal_part
 from treadle.exchange.readable_thread import make_readable_thread
 from treadle.pages.ports import RowFilters, ShownThread
 from treadle.pages.thread_page import make_thread_page
-from treadle.server.accounts import access, sessions, share_links, tokens
+from treadle.server.accounts import access, sessions, tokens
 from treadle.server.context import Verb
 from treadle.server.data import schema
 from treadle.server.data.schema import blobs
@@ -205,9 +203,10 @@ def test_pages_show_each_thread_to_whom_the_api_shows_it(site: Site) -> None:
                 "page": _tried(lambda: source.read_thread(thread).story.turns),  # noqa: B023
                 "output": _tried(lambda: source.read_output(thread, "call")),  # noqa: B023
                 "version": _tried(lambda: source.read_thread(thread, 1).story.turns),  # noqa: B023
+                "journals": _tried(lambda: source.read_journals(thread)),  # noqa: B023
                 "stream": _tried(lambda: source.read(partial(find_shown_thread, thread_id=thread))),  # noqa: B023
             }
-            others = dict.fromkeys(("page", "output", "version", "stream"), wants_page)
+            others = dict.fromkeys(("page", "output", "version", "journals", "stream"), wants_page)
             if found != {"list": wants_list, **others}:
                 missed.append((name, case, found))
     assert missed == []
@@ -263,48 +262,6 @@ def test_whole_outputs_come_on_demand_from_the_thread_or_its_base(site: Site) ->
         assert site.get(f"/threads/{thread}/outputs/b", cookie).body == b"short"
         assert site.get(f"/threads/{thread}/outputs/c", cookie).status == 404
     assert "more" in page
-
-
-def test_pictures_and_versions_are_for_who_may_see_the_thread_and_a_link_shows_neither(
-    site: Site,
-) -> None:
-    picture = attachment(png(), "loom.png")
-    digest = picture.blob.sha256
-    base = (
-        (HEADER, Configured(CONFIG, "scripted")),
-        (UserInput(replace(Message.user("a picture"), attachments=(picture,))),),
-        (answer("It is grey."),),
-    )
-    records = records_of(write(base)[0])
-    at_end = Base(THREAD, records[-1].seq, records[-1].hash)
-    fork = ((replace(HEADER, thread=OTHER_ID, base=at_end),), (said("more"),), (answer("done"),))
-    with site.people.database.write() as db:
-        plant_records(db, site.people["owner"], base)
-        plant_records(db, site.people["owner"], fork)
-        kept = {"sha256": digest, "size": picture.blob.size, "body": png()}
-        db.execute(blobs.insert().values(thread_id=THREAD, **kept))
-        db.execute(blobs.insert().values(thread_id=OTHER_ID, sha256="0" * 64, size=1, body=b"x"))
-    member, outsider = site.sign_in("member"), site.sign_in("outsider")
-    for thread in (THREAD, OTHER_ID):
-        path = f"/threads/{thread}"
-        paths = (f"{path}/pictures/{digest}", f"{path}?version=1", f"{path}/versions?from=1")
-        found = site.get(paths[0], member)
-        assert (found.body, found.headers["content-type"]) == (png(), "image/png")
-        assert f'<img src="{paths[0]}" alt="loom.png"' in site.get(path, member).body.decode()
-        assert site.get(f"{path}/pictures/{'0' * 64}", member).status == 404
-        assert [site.get(one, member).status for one in paths] == [200] * 3
-        assert [site.get(one, outsider).status for one in paths] == [404] * 3
-        assert [site.get(one).status for one in paths] == [303] * 3
-        assert site.get(f"{path}?version=99", member).status == 404
-    came = site.get(f"/threads/{OTHER_ID}/versions?from=1", member).body.decode()
-    assert "done" in came
-    assert "It is grey." not in came
-    with site.people.writing() as context:
-        link = share_links.create_link(context, THREAD, NewShare(), "").url
-    shared = site.get(link).body.decode()
-    assert "It is grey." in shared
-    for hidden in ("<img", "?version=", "loom.png", digest):
-        assert hidden not in shared.partition("<main")[2], hidden
 
 
 def test_what_is_pushed_comes_to_who_looks_within_a_second(site: Site) -> None:

@@ -266,7 +266,7 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
             *("/", "/team", "/?words=done", "/?tag=x", "/sign-in"),
             *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
             *(f"/threads/{THREAD}/versions", f"/threads/{THREAD}/versions?from=2"),
-            f"/threads/{THREAD}?version=4",
+            *(f"/threads/{THREAD}{one}" for one in ("?version=4", "/trace", "/states", "/family")),
         ),
     }
     faults = []
@@ -309,6 +309,7 @@ def look_at_payloads(team: Team, folder: Path, count: int) -> None:
         places.append(link)
         more = f"/threads/{team.push(number, groups[number])}%40owner"
         last = 3 + 7 * len(groups[number])
+        places += (f"{more}/trace", f"{more}/states", f"{more}/family")
         places += (more, f"{more}?version={last - 1}", f"{more}?page=1", f"{more}/versions")
         places += (f"{more}/versions?from=2", f"{more}/versions?from={last - 5}&diff=split")
         export = folder / f"{number}.html"

@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from treadle.core.messages import BlobRef
+from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.readable_thread import ReadableCall, ReadableThread
 from treadle.thread.document import ThreadSummary
 
@@ -135,6 +136,14 @@ class PageSource(Protocol):
 
     def read_blob(self, thread_id: str, ref: BlobRef) -> bytes:
         """What a record of a thread names that is kept beside it."""
+        ...
+
+    def read_journals(self, thread_id: str) -> Sequence[JournalPart]:
+        """A thread's journal, behind those that it goes on from; nothing if it has none."""
+        ...
+
+    def list_family(self, thread_id: str) -> Sequence[ThreadRow]:
+        """A thread, what it goes on from or works for, and what hangs on those."""
         ...
 
     def read_output(self, thread_id: str, call_id: str) -> bytes:

@@ -194,6 +194,14 @@ def list_item_views(shown: ShownThread) -> Iterator[tuple[ItemView, ReadableItem
         yield _make_item(number, place, shown, TEXT_SIZE_MAX), place.item
 
 
+def number_calls(shown: ShownThread) -> dict[str, int]:
+    """The numbers of calls, by their ids."""
+    items = (place.item for place in _list_places(shown))
+    return {
+        item.call_id: number for number, item in enumerate(items) if isinstance(item, ReadableCall)
+    }
+
+
 class _PlacedItem(Struct, frozen=True):
     """An item, and the turn that begins with it."""
 

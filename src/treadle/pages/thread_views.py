@@ -1,9 +1,10 @@
-"""What a thread shows besides its talk: pictures, versions and what came between two of them."""
+"""What a thread shows besides its talk: pictures, versions, its work and its states."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,8 +13,13 @@ from starlette.routing import Route
 from treadle.pages.page_queries import keep_layout, make_links, read_number
 from treadle.pages.page_refusal import PageRefusal
 from treadle.pages.pictures import identify_picture, list_pictures
-from treadle.pages.ports import PageSource
+from treadle.pages.ports import PageSource, ShownThread
+from treadle.pages.state_chart import make_chart
+from treadle.pages.thread_family import order_family
+from treadle.pages.thread_page import ITEM_COUNT, number_calls
 from treadle.pages.thread_versions import compare_versions, list_turn_versions
+from treadle.pages.thread_work import NO_WORK, ThreadWork, read_work
+from treadle.pages.work_trace import make_trace
 
 PICTURE_POLICY: Final = "default-src 'none'; sandbox"
 
@@ -39,12 +45,16 @@ class ThreadViews:
         self._ask = ask
         self._render = render
         self._headers = headers
+        self._works: WeakKeyDictionary[ShownThread, ThreadWork] = WeakKeyDictionary()
 
     def list_routes(self) -> list[Route]:
         """The paths."""
         views = {
             "pictures/{digest}": self._show_picture,
             "versions": self._show_versions,
+            "trace": self._show_trace,
+            "states": self._show_states,
+            "family": self._show_family,
         }
         return [
             Route(f"/threads/{{thread_id}}/{path}", endpoint, methods=["GET"])
@@ -93,6 +103,64 @@ class ThreadViews:
         )
         keep_layout(request, answer)
         return answer
+
+    async def _show_trace(self, request: Request) -> Response:
+        turn = read_number(request, "turn")
+        source, shown, work = await self._read_work(request)
+        trace = None if work is None else make_trace(work.spans, turn)
+        if trace is None and turn is not None:
+            raise PageRefusal(404, "There is no such turn", f"The thread has no turn {turn}.")
+        return self._render(
+            "trace.html",
+            visitor=source.visitor,
+            links=make_links(request),
+            document=shown.story.document,
+            work=work or NO_WORK,
+            trace=trace,
+            numbers=number_calls(shown),
+            item_count=ITEM_COUNT,
+        )
+
+    async def _show_states(self, request: Request) -> Response:
+        source, shown, work = await self._read_work(request)
+        return self._render(
+            "states.html",
+            visitor=source.visitor,
+            links=make_links(request),
+            document=shown.story.document,
+            work=work or NO_WORK,
+            chart=None if work is None else make_chart(work),
+        )
+
+    async def _show_family(self, request: Request) -> Response:
+        name = request.path_params["thread_id"]
+        source = await self._find_source(request)
+        shown = await self._ask(lambda: source.read_thread(name))
+        rows = await self._ask(lambda: source.list_family(name))
+        return self._render(
+            "family.html",
+            visitor=source.visitor,
+            links=make_links(request),
+            document=shown.story.document,
+            family=order_family(rows, shown.story.document.id),
+        )
+
+    async def _read_work(
+        self, request: Request
+    ) -> tuple[PageSource, ShownThread, ThreadWork | None]:
+        """A thread and what it did; read once, as long as the thread is kept as it was read."""
+        name = request.path_params["thread_id"]
+        source = await self._find_source(request)
+
+        def read() -> tuple[ShownThread, ThreadWork | None]:
+            shown = source.read_thread(name)
+            work = self._works.get(shown)
+            if work is None and (parts := source.read_journals(name)):
+                work = self._works[shown] = read_work(parts)
+            return shown, work
+
+        shown, work = await self._ask(read)
+        return source, shown, work
 
 
 def _read_picture(source: PageSource, thread_id: str, digest: str) -> bytes | None:

@@ -325,3 +325,9 @@ def to_nanoseconds(at: str) -> int:
     except ValueError:
         return 0
     return max(0, passed // timedelta(microseconds=1) * 1000)
+
+
+def format_nanoseconds(passed_ns: int) -> str:
+    """The time in UTC, as records have it, so many nanoseconds after 1970 began."""
+    moment = _EPOCH + timedelta(microseconds=passed_ns // 1000)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -19,10 +19,12 @@ from treadle.app.threads.thread_lists import list_threads, search_threads
 from treadle.app.threads.thread_watch import ThreadWatch
 from treadle.core.messages import BlobRef
 from treadle.errors import UnknownThreadError
+from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
 from treadle.pages.ports import FoundRow, LiveState, RowFilters, ShownThread, ThreadRow, ThreadRows
 from treadle.pages.site import HEARTBEAT_S
 from treadle.pages.thread_cells import cut_pieces, make_cells
+from treadle.pages.thread_family import find_family_ids
 from treadle.store.index.filters import ThreadFilters
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
@@ -120,6 +122,20 @@ class LocalThreads:
         """See `PageSource`."""
         self._check(thread_id)
         return self._store.read_blob(ref)
+
+    def read_journals(self, thread_id: str) -> Sequence[JournalPart]:
+        """See `PageSource`."""
+        return read_journal_parts(self._store, self._check(thread_id))
+
+    def list_family(self, thread_id: str) -> Sequence[ThreadRow]:
+        """See `PageSource`."""
+        thread_id = self._check(thread_id)
+        listed = list_threads(self._store, ThreadFilters(), limit=None).threads
+        lines = {line.id: line for line in listed}
+        if thread_id not in lines:
+            return ()
+        ids = list_short_ids(self._store)
+        return [_make_row(lines[one], ids) for one in find_family_ids(lines, thread_id)]
 
     def read_output(self, thread_id: str, call_id: str) -> bytes:
         """See `PageSource`."""

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread
 from treadle.core.messages import BlobRef
+from treadle.exchange.journal_files import JournalPart
 from treadle.pages.ports import (
     FoundRow,
     LiveState,
@@ -29,12 +30,13 @@ from treadle.server.context import Context, Principal
 from treadle.server.http.change_stream import SeenVersion
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
-from treadle.server.search import thread_lists
+from treadle.server.search import thread_families, thread_lists
 from treadle.server.threads.change_feed import find_newest_change
 from treadle.server.threads.stories import (
     find_shown_thread,
     read_kept_blob,
     read_story,
+    read_story_journals,
     read_whole_output,
 )
 
@@ -105,6 +107,18 @@ class ServerThreads:
     def read_blob(self, thread_id: str, ref: BlobRef) -> bytes:
         """See `PageSource`."""
         return self.read(lambda context: read_kept_blob(context, thread_id, ref))
+
+    def read_journals(self, thread_id: str) -> Sequence[JournalPart]:
+        """See `PageSource`."""
+        return self.read(lambda context: read_story_journals(context, thread_id))
+
+    def list_family(self, thread_id: str) -> Sequence[ThreadRow]:
+        """See `PageSource`."""
+
+        def read(context: Context) -> Sequence[ListedThread]:
+            return thread_families.list_family(context, find_shown_thread(context, thread_id))
+
+        return [self.make_row(one) for one in self.read(read)]
 
     def read_output(self, thread_id: str, call_id: str) -> bytes:
         """See `PageSource`."""

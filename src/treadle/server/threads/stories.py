@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, select
 
 from treadle.api.marks import Mark
 from treadle.core.messages import BlobRef
-from treadle.exchange.journal_files import make_journal_part
+from treadle.exchange.journal_files import JournalPart, make_journal_part
 from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
 from treadle.pages.ports import ShownThread
 from treadle.server.accounts import access
@@ -138,16 +138,34 @@ def read_story(context: Context, thread_id: str, version: int | None = None) -> 
 
 
 def _tell(context: Context, places: tuple[Place, ...], *, is_kept: bool = True) -> Story:
-    data = [
-        b"".join(line + b"\n" for line in read_lines(context.db, key, 0, version))
-        for key, version, _ in places
-    ]
-    parts = [make_journal_part(one) for one in data]
+    parts = _read_parts(context.db, places)
     shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
     story = Story(shown, tuple(key for key, _, _ in places))
-    if is_kept and sum(map(len, data)) <= STORY_SIZE_MAX:
+    if is_kept and sum(len(part.data) for part in parts) <= STORY_SIZE_MAX:
         STORY_CACHE.put(places, story)
     return story
+
+
+def _read_parts(db: Connection, places: tuple[Place, ...]) -> list[JournalPart]:
+    data = (
+        b"".join(line + b"\n" for line in read_lines(db, key, 0, version))
+        for key, version, _ in places
+    )
+    return [make_journal_part(one) for one in data]
+
+
+def read_story_journals(context: Context, thread_id: str) -> list[JournalPart]:
+    """The journal of a thread that the caller may read, behind those that it goes on from.
+
+    Returns:
+        Nothing if it is kept as a document, or goes on from what is not here any more.
+
+    Raises:
+        Refusal: there is no such thread.
+    """
+    row = find_shown_thread(context, thread_id)
+    places = _list_places(context.db, row) if row.kind == "records" else None
+    return [] if places is None else _read_parts(context.db, places)
 
 
 def read_whole_output(context: Context, thread_id: str, call_id: str) -> bytes:
