@@ -111,6 +111,18 @@ async def test_what_is_recorded_meanwhile_stands_behind_it(store: SlowStore) -> 
     assert len(done) == 1
 
 
+async def test_what_is_due_is_looked_at_anew(store: SlowStore) -> None:
+    """What steers goes with the request that is about to leave, not with the one behind it."""
+    async with make_agent(store, []).thread("Ann") as thread:
+        task = await begin_slowly(store, thread)
+        later = asyncio.get_running_loop().run_in_executor(None, store.may_append.set)
+        thread.steer("and tell Bob")
+        await later
+        await task
+        said = [(one.role, one.content) for one in thread.messages[:3]]
+    assert said == [("user", "pay"), ("user", "and tell Bob"), ("assistant", "Done.")]
+
+
 async def test_who_is_cancelled_loses_nothing_that_was_under_way(store: SlowStore) -> None:
     done: list[int] = []
     async with make_agent(store, done).thread("Ann") as thread:

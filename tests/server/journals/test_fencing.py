@@ -10,7 +10,7 @@ import pytest
 
 from server.journals.stores import OWNER, Writing, run_sql
 from server.people import People
-from treadle import PostgresStore, StaleWriterError, StoreError, ThreadBusyError
+from treadle import PostgresStore, StaleWriterError, StoreError, ThreadBusyError, UnknownThreadError
 from treadle.errors import ConfigError
 from treadle.store_conformance.workers import Desk, start_worker
 from treadle.thread.record import JournalCondition, scan_journal
@@ -132,6 +132,36 @@ def test_records_are_taken_as_a_whole_and_in_their_order(
     for start in (0, 1, writing.head.size - len(data), writing.head.size - 1, writing.head.size):
         assert b"".join(other.read(writing.thread_id, start)) == writing.data[start:]
     assert b"".join(one.read(writing.thread_id, writing.head.size)) == b""
+
+
+def test_who_follows_reads_what_is_new_and_sees_what_was_rewritten(
+    url: str, stores: tuple[PostgresStore, PostgresStore]
+) -> None:
+    one, other = stores
+    writing = Writing(one)
+    seen = b""
+    for nth in range(5):
+        if nth % 2:
+            writing.append(f"tag {nth}", "more")
+        new = b"".join(other.read(writing.thread_id, len(seen)))
+        assert seen + new == writing.data
+        seen += new
+    # Another chain of the same size stands there now, as a scrub of one may leave it.
+    run_sql(url, "UPDATE records SET hash = 'another' WHERE seq > 1")
+    assert b"".join(other.read(writing.thread_id, len(seen))) == b""
+    assert b"".join(other.read(writing.thread_id, len(seen) - 1)) == b"\n"
+    run_sql(url, "UPDATE threads SET purged_at = 'now'")
+    with pytest.raises(UnknownThreadError):
+        other.read(writing.thread_id, len(seen))
+
+
+def test_what_the_database_refuses_is_an_error_of_the_store(
+    url: str, stores: tuple[PostgresStore, PostgresStore]
+) -> None:
+    writing = Writing(stores[0])
+    run_sql(url, "INSERT INTO records SELECT thread_id, 2, hash, at, line FROM records")
+    with pytest.raises(StoreError, match="refused"):
+        writing.append("one")
 
 
 def test_a_database_that_would_lose_what_it_acknowledges_is_refused(url: str) -> None:

@@ -112,7 +112,8 @@ def test_a_database_that_stays_away_is_told_with_the_next_step(
         finally:
             postgres.start()
         store._lease.renew()  # it frees what could not be freed
-        store.hold(writing.thread_id).close()
+        with PostgresStore(url, OWNER, lease_s=LONG_S + 1) as other:
+            other.hold(writing.thread_id).close()
 
 
 @pytest.mark.parametrize("harm", ["cut", "stop", "kill"])

@@ -82,7 +82,11 @@ class PostgresJournal:
         records = scanner.feed(data)
         head = scanner.head
         is_whole = scanner.end().condition is JournalCondition.CLEAN
-        if not records or not is_whole or b"\0" in data:
+        try:
+            lines = data[:-1].decode().split("\n")
+        except UnicodeDecodeError:
+            lines = []
+        if not records or not is_whole or not lines or b"\0" in data:
             raise StoreError(
                 f"what is to be appended to {self._place.thread_id} are no records that follow its "
                 "last one",
@@ -96,7 +100,7 @@ class PostgresJournal:
             seqs=[record.seq for record in records],
             hashes=[record.hash for record in records],
             times=[record.at for record in records],
-            lines=data[:-1].decode().split("\n"),
+            lines=lines,
         )
         return _Append(statements.APPEND_RECORDS, values, statements.HAS_RECORD, head)
 

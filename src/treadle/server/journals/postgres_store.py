@@ -36,6 +36,7 @@ KNOWN_END_COUNT: Final = 4096
 class _KnownEnd(Struct, frozen=True):
     """Where a record ends, so that who goes on reading there need not measure all before it."""
 
+    key: str
     seq: int
     hash: str
 
@@ -189,45 +190,56 @@ class PostgresStore:
         return PostgresJournal(self._lease, place, head)
 
     def read(self, thread_id: str, start: int = 0) -> Iterator[bytes]:
-        """See `Store.read`."""
+        """See `Store.read`. To look where the last reader has stopped costs one small query."""
+        known = self._known_ends.get((thread_id, start))
+        if known is not None:
+            rows = self._query(
+                statements.READ_NEW_RECORDS,
+                id=thread_id,
+                seq=known.seq,
+                hash=known.hash,
+                count=READ_COUNT,
+            )
+            if rows:
+                new = [row for row in rows if row[0] is not None]
+                return self._read_on(thread_id, known.key, start, start, new)
         found = self._query(statements.FIND_THREAD, id=thread_id)
         if not found:
             raise UnknownThreadError(f"there is no thread {thread_id}")
         key: str | None = found[0][0]
         if key is None:
             return self._read_pieces(thread_id, start)
-        return self._read_records(key, start)
-
-    def _read_records(self, key: str, start: int) -> Iterator[bytes]:
         seq, at = self._find_place(key, start)
-        while True:
-            rows = self._query(statements.READ_RECORDS, thread_key=key, first=seq, count=READ_COUNT)
-            if not rows:
-                return
+        return self._read_on(thread_id, key, start, at, self._read_records(key, seq))
+
+    def _read_records(self, key: str, first: int) -> Sequence[tuple[Any, ...]]:
+        return self._query(statements.READ_RECORDS, thread_key=key, first=first, count=READ_COUNT)
+
+    def _read_on(
+        self, thread_id: str, key: str, start: int, at: int, rows: Sequence[tuple[Any, ...]]
+    ) -> Iterator[bytes]:
+        """The bytes of these records, of which the first begins at `at`, and all behind them."""
+        while rows:
             data = b"".join(line.encode() + b"\n" for _, _, line in rows)
             yield data[max(0, start - at) :]
             at += len(data)
-            seq = rows[-1][0] + 1
-            self._remember_end(key, at, _KnownEnd(rows[-1][0], rows[-1][1]))
+            seq, chain_hash, _ = rows[-1]
+            self._remember_end(thread_id, at, _KnownEnd(key, seq, chain_hash))
+            rows = self._read_records(key, seq + 1)
 
     def _find_place(self, key: str, start: int) -> tuple[int, int]:
         """The record that holds byte `start`, or is the next one, and the byte it begins with."""
         if start <= 0:
             return 1, 0
-        known = self._known_ends.get((key, start))
-        if known is not None and self._query(
-            statements.HAS_RECORD_HASH, thread_key=key, seq=known.seq, hash=known.hash
-        ):
-            return known.seq + 1, start
         found = self._query(statements.FIND_PLACE, thread_key=key, start=start)
         if found:
             return int(found[0][0]), int(found[0][1])
         ((last, size),) = self._query(statements.MEASURE_RECORDS, thread_key=key)
         return int(last) + 1, int(size)
 
-    def _remember_end(self, key: str, at: int, end: _KnownEnd) -> None:
+    def _remember_end(self, thread_id: str, at: int, end: _KnownEnd) -> None:
         with self._ends_lock:
-            self._known_ends[key, at] = end
+            self._known_ends[thread_id, at] = end
             if len(self._known_ends) > KNOWN_END_COUNT:
                 self._known_ends.popitem(last=False)
 

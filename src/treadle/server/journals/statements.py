@@ -144,9 +144,6 @@ MEASURE_PIECES: Final = """
     SELECT coalesce(sum(length(body)), 0)::bigint FROM journal_pieces
     WHERE owner_id = %(owner)s AND id = %(id)s
 """
-HAS_RECORD_HASH: Final = """
-    SELECT 1 FROM records WHERE thread_id = %(thread_key)s AND seq = %(seq)s AND hash = %(hash)s
-"""
 HAS_RECORD: Final = """
     SELECT 1 FROM records JOIN journals ON thread_key = thread_id
     WHERE owner_id = %(owner)s AND id = %(id)s AND records.seq = %(last)s
@@ -183,6 +180,15 @@ READ_RECORDS: Final = """
     SELECT seq, hash, line FROM records
     WHERE thread_id = %(thread_key)s AND seq >= %(first)s ORDER BY seq LIMIT %(count)s
 """
+READ_NEW_RECORDS: Final = """
+    SELECT added.seq, added.hash, added.line FROM threads
+    JOIN records AS known ON known.thread_id = threads.key
+        AND known.seq = %(seq)s AND known.hash = %(hash)s
+    LEFT JOIN records AS added ON added.thread_id = threads.key AND added.seq > %(seq)s
+    WHERE owner_id = %(owner)s AND threads.id = %(id)s AND kind = 'records' AND purged_at IS NULL
+    ORDER BY added.seq LIMIT %(count)s
+"""
+"""For who has read up to a record; no row at all where that one is not there any more."""
 READ_PIECE: Final = """
     SELECT start, body FROM journal_pieces
     WHERE owner_id = %(owner)s AND id = %(id)s AND start + length(body) > %(start)s

@@ -19,6 +19,8 @@ from time import monotonic
 from typing import Any, Final, TypeAlias, TypeVar
 
 from psycopg import Connection as Session
+from psycopg import Error as PostgresError
+from sqlalchemy.exc import SQLAlchemyError
 
 from treadle.api.error_codes import ErrorCode
 from treadle.errors import ConfigError, StoreError
@@ -29,6 +31,9 @@ from treadle.server.refusals import Refusal
 
 Result = TypeVar("Result")
 
+POOL_SIZE: Final = 12
+"""Connections that are kept; twice as many are opened at most. More than there are threads in which
+stores are waited for, so that a lease is renewed whatever these wait for."""
 RENEWALS: Final = 4
 """So often a lease is renewed before it would be over."""
 FIRST_DELAY_S: Final = 0.02
@@ -52,7 +57,7 @@ class WriterLease:
     """
 
     def __init__(self, url: str, lease_s: float, patience_s: float) -> None:
-        self.database = Database(url)
+        self.database = Database(url, pool_size=POOL_SIZE)
         if self.database.dialect != "postgresql":
             raise ConfigError(
                 "a store for several machines is on PostgreSQL",
@@ -117,7 +122,13 @@ class WriterLease:
                 is_lasting = refusal.code is not ErrorCode.UNAVAILABLE
                 if is_lasting or monotonic() + delay_s > until_s:
                     raise StoreError(str(refusal), hint=refusal.problem.hint) from refusal
-            self._stop.wait(delay_s * (0.5 + random() / 2))  # noqa: S311  so that not all come back at once
+            except (PostgresError, SQLAlchemyError) as error:
+                raise StoreError(
+                    f"the database has refused what it was asked: {type(error).__name__}",
+                    hint="its log says more; this is a fault of the program",
+                ) from error
+            # Not all are to come back at once.
+            threading.Event().wait(delay_s * (0.5 + random() / 2))  # noqa: S311
             delay_s = min(2 * delay_s, DELAY_S_MAX)
 
     @contextmanager
@@ -211,7 +222,7 @@ def _keep_alive(lease: weakref.ref[WriterLease], stop: threading.Event, interval
         found = lease()
         if found is None:
             return
-        with suppress(Refusal):  # the database may be back the next time
+        with suppress(Exception):  # the database may be back the next time; nothing ends this here
             found.renew()
         del found
 
