@@ -18,7 +18,7 @@ from treadle.models.prices.usage_text import describe_usage
 from treadle.pages.ports import ShownThread
 from treadle.pages.thread_page import ITEM_COUNT, ItemView, list_item_views
 
-TURN_COUNT: Final = 500
+TURN_COUNT: Final = 200
 """The newest turns that are listed."""
 
 _ALWAYS_DIFFERS: Final = ("thread", "changed")

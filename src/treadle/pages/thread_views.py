@@ -17,7 +17,7 @@ from treadle.pages.ports import PageSource, ShownThread
 from treadle.pages.state_chart import make_chart
 from treadle.pages.thread_family import order_family
 from treadle.pages.thread_page import ITEM_COUNT, number_calls
-from treadle.pages.thread_versions import compare_versions, list_turn_versions
+from treadle.pages.thread_versions import TURN_COUNT, compare_versions, list_turn_versions
 from treadle.pages.thread_work import NO_WORK, ThreadWork, read_work
 from treadle.pages.work_trace import make_trace
 
@@ -87,6 +87,7 @@ class ThreadViews:
                 links=make_links(request),
                 document=shown.story.document,
                 turns=list_turn_versions(shown.story),
+                turn_count=TURN_COUNT,
             )
         if until is not None and until < since:
             since, until = until, since
