@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from psycopg import AsyncConnection
 
 from fleet.queue_checks import CHECKS, DONE, all_are, until, working
 from server.databases import Postgres
@@ -101,6 +102,47 @@ async def test_a_worker_goes_on_when_its_connections_are_cut(
         await until(is_done)
     await queue.close()
     assert {*taken} == {"t0", "t1", "t2", "t3"}
+
+
+async def test_a_job_is_left_though_its_acknowledgement_was_cut_off(
+    queue_url: str, postgres: Postgres
+) -> None:
+    """Somebody holds the row until the worker waits for it, whose connection ends then."""
+    queue = make_scheduler(queue_url)
+    name = queue_url.partition("@/")[2].partition("?")[0]
+    holder = await AsyncConnection.connect(queue_url)
+    looking = await AsyncConnection.connect(postgres.url(), autocommit=True)
+    # Who waits ends first: else it would get what it waits for.
+    cut = (
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
+        f"WHERE datname = '{name}' AND query LIKE 'WITH mine%' AND wait_event_type = 'Lock'"
+    )
+    taken: list[str] = []
+
+    async def perform(job: Job, cancelled: asyncio.Event) -> JobEnd:
+        taken.append(job.thread)
+        if taken == ["t"]:
+            await holder.execute("SELECT id FROM procrastinate_jobs FOR UPDATE")
+        return DONE
+
+    async def was_cut() -> bool:
+        found = await looking.execute(cut.encode())
+        return await found.fetchone() is not None
+
+    async def is_done() -> bool:
+        try:
+            return await all_are(queue, JobStatus.DONE)
+        except StoreError:
+            return False
+
+    await queue.submit([Job("t", "a")])
+    async with working(queue, perform):
+        await until(was_cut)
+        await holder.close()
+        await until(is_done)
+    await queue.close()
+    await looking.close()
+    assert taken == ["t"]
 
 
 async def test_a_database_that_is_not_there_is_named(postgres: Postgres) -> None:
