@@ -14,6 +14,7 @@ from starlette.routing import Route
 from treadle.server.data.database import Database
 from treadle.server.http import openapi
 from treadle.server.http.account_pages import AccountPages
+from treadle.server.http.admin_pages import AdminPages
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.feed_pages import FeedPages
@@ -93,7 +94,8 @@ class Application:
 
 
 def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
-    routes = [*AccountPages(services, site).list_routes(), *FeedPages(services, site).list_routes()]
+    parts = (AccountPages, AdminPages, FeedPages)
+    routes = [route for part in parts for route in part(services, site).list_routes()]
     if services.config.oidc is not None:
         # What it needs takes long to import, and most servers need it not.
         from treadle.server.http.provider_pages import ProviderPages

@@ -117,6 +117,20 @@ class PageSite:
         with convert_errors():
             return await to_thread.run_sync(function, limiter=self._services.read_limiter)
 
+    async def read(
+        self, request: Request, function: Callable[[Context], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """What a page shows of who is signed in: the visitor, and what `function` reads for them.
+
+        Raises:
+            Refusal: nobody is signed in, or `function` refuses.
+        """
+        source = await self.find_source(request)
+        if source.visitor is None:
+            raise make_unauthorized_refusal()
+        found: dict[str, Any] = await self.ask(lambda: source.read(function))
+        return {"visitor": source.visitor, **found}
+
     async def write(
         self, request: Request, work: Callable[[Context, dict[str, str]], Any]
     ) -> tuple[Any, dict[str, str]]:

@@ -1,0 +1,121 @@
+"""The page of admins: quotas and invitations, for admins alone, by forms of ours alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from sqlalchemy import select
+
+from server.people import populate
+from server.running import Running
+from server.test_pages import Site
+from treadle.server.accounts import sessions
+from treadle.server.data import schema
+
+GIB: Final = 2**30
+
+
+@pytest.fixture
+def site(database_url: str) -> Iterator[Site]:
+    with Running(database_url, base_url="https://t.example") as server:
+        yield Site(server, populate(server.database))
+
+
+class Person:
+    """Who is signed in, over HTTPS as the server's address has it."""
+
+    def __init__(self, site: Site, name: str) -> None:
+        self.site = site
+        told = site.post("/sign-in", token=site.people.token(name)).headers["set-cookie"]
+        found = re.match(r"__Host-treadle-session=(trw_\w+)", told)
+        assert found is not None
+        self.secret = found[1]
+
+    def send(self, path: str, **fields: str) -> tuple[int, str]:
+        fields = {"form_key": sessions.make_form_key(self.secret), **fields}
+        cookie = f"__Host-treadle-session={self.secret}"
+        reply = self.site.post(path, headers={"cookie": cookie}, **fields)
+        return reply.status, reply.body.decode()
+
+    def read(self) -> str:
+        return self.site.get("/admin", cookie_header(self.secret)).body.decode()
+
+
+def cookie_header(secret: str) -> str:
+    """`Site` writes the plain name before it: both stand there."""
+    return f"x; __Host-treadle-session={secret}"
+
+
+def test_quotas_are_set_and_taken_away(site: Site) -> None:
+    admin = Person(site, "admin")
+    for kind, name, table in (
+        ("organizations", "acme", schema.organizations),
+        ("users", "owner", schema.users),
+    ):
+
+        def bounds(table: schema.Table = table, name: str = name) -> tuple[int | None, int | None]:
+            with site.people.reading() as context:
+                query = select(table.c.threads_max, table.c.storage_max)
+                row = context.db.execute(query.where(table.c.name == name)).one()
+            return row[0], row[1]
+
+        path = f"/admin/{kind}/{name}/quota"
+        assert admin.send(path, threads="500", size="2.5")[0] == 303
+        assert bounds() == (500, 5 * GIB // 2)
+        assert 'value="500"' in admin.read()
+        assert 'value="2.5"' in admin.read()
+        wrong = ("-1", "x", "nan", "inf", "1e30", "\u0662\u0663x")
+        assert [text for text in wrong if admin.send(path, threads="1", size=text)[0] != 400] == []
+        assert [text for text in wrong if admin.send(path, threads=text, size="")[0] != 400] == []
+        assert bounds() == (500, 5 * GIB // 2)
+        assert admin.send(path, threads="0", size="")[0] == 303
+        assert bounds() == (0, None)
+        assert admin.send(path, threads="", size="")[0] == 303
+        assert bounds() == (None, None)
+        assert admin.send(f"/admin/{kind}/nobody/quota", threads="", size="")[0] == 404
+
+
+def test_an_invitation_is_made_shown_once_and_revoked(site: Site) -> None:
+    admin = Person(site, "admin")
+    fields = {"organization": "acme", "role": "member", "days": "30"}
+    status, page = admin.send("/admin/invitations", **fields)
+    found = re.search(r"https://t\.example(/join/tri_\w+)", page)
+    assert status == 200
+    assert found is not None
+    assert "tri_" not in admin.read()
+    assert site.get(found[1]).status == 200
+    assert admin.send("/admin/invitations/1/revoke")[0] == 303
+    assert site.get(found[1]).status == 410
+    assert "<td>over</td>" in admin.read()
+    wrong = ({"days": "31"}, {"role": "root"}, {"organization": "elsewhere"})
+    assert [one for one in wrong if admin.send("/admin/invitations", **{**fields, **one})[0] != 400] == []  # fmt: skip  # noqa: E501
+    assert [path for path in ("0", "9", "x", "9" * 30) if admin.send(f"/admin/invitations/{path}/revoke")[0] != 404] == []  # fmt: skip  # noqa: E501
+
+
+def test_nobody_else_does_what_admins_do(site: Site) -> None:
+    paths = {
+        "/admin/identities": {"user": "owner", "subject": "s"},
+        "/admin/invitations": {"organization": "acme", "role": "member", "days": "30"},
+        "/admin/organizations": {"name": "new"},
+        "/admin/organizations/acme/quota": {"threads": "1", "size": ""},
+        "/admin/users": {"name": "eve", "organization": "acme"},
+        "/admin/users/owner": {"is_disabled": "yes"},
+        "/admin/users/owner/quota": {"threads": "1", "size": ""},
+        "/admin/users/owner/tokens": {"name": "t", "days": ""},
+    }
+    missed = []
+    for name in ("member", "support", "owner"):
+        person = Person(site, name)
+        for path, fields in paths.items():
+            if person.send(path, **fields)[0] != 403:
+                missed.append((name, path))
+    admin = Person(site, "admin")
+    for path, fields in paths.items():
+        if admin.send(path, **fields, form_key="x")[0] != 403:
+            missed.append(("another site", path))
+        if site.post(path, **fields).status != 401:
+            missed.append(("nobody", path))
+    assert missed == []
