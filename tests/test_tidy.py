@@ -68,6 +68,10 @@ MAY_USE: Final = {
     "server/accounts/tokens.py": {"secrets"},  # nobody can guess them
     "server/oidc/attempts.py": {"secrets"},  # nor these
     "server/oidc/provider_client.py": {"time"},  # how long what a provider has said is believed
+    "server/http/webhook_sender.py": {
+        "datetime"
+    },  # the time of a delivery as a number, asks no clock
+    "server/webhooks/webhook_settings.py": {"secrets"},  # nobody else can sign
     "app/upkeep/garbage_removal.py": {"datetime"},  # reads the time of the store, asks no clock
     "telemetry/span_fold.py": {"datetime"},  # times of records, read as times
     "app/upkeep/checks.py": {"time"},  # how long a sync takes

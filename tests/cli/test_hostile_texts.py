@@ -102,6 +102,7 @@ TOLD = (
     *("login {bad}", "logout {bad}", "completion {bad}", "acp"),
     *("mcp serve", "mcp {bad}", "mcp add {bad} {bad}", "mcp add one {bad} -e {bad}", "mcp list"),
     *("mcp add two http://{bad} -H {bad}:{bad}", "mcp remove {bad}", "mcp remove one"),
+    *("webhooks add {bad}", "webhooks list", "webhooks test 9", "webhooks remove {bad}"),
     *("mcp login {bad}", "mcp logout {bad}", "worker {bad}", "worker {bad}.py:{bad}"),
     *(
         "fleet --in {bad}",

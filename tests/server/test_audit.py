@@ -21,11 +21,13 @@ from treadle.api.types import (
     OrganizationUpdate,
     UserUpdate,
 )
+from treadle.api.webhook_types import NewWebhook
 from treadle.server.accounts import accounts, audit, identities, invitations, share_links, support
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
+from treadle.server.webhooks import webhook_settings
 
 Work = Callable[[Context], object]
 
@@ -70,6 +72,9 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
     ("chief", "thread_deleted", lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", None, lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", "thread_restored", lambda c: threads.restore_thread(c, THREAD, None)),
+    ("owner", "webhook_made", lambda c: webhook_settings.make_webhook(
+        c, NewWebhook("https://a.example/hook"), "", allows_private=False)),
+    ("owner", "webhook_removed", lambda c: webhook_settings.remove_webhook(c, 1)),
     ("owner", "thread_purged", lambda c: threads.purge_thread(c, THREAD)),
 )  # fmt: skip
 """Who does what, one after the other, and the line it leaves; `None`: nothing has changed."""
@@ -97,14 +102,14 @@ def test_every_change_of_access_leaves_one_line(people: People) -> None:
         assert found[0].thread == (THREAD if not action.startswith(_PEOPLE) else None)
 
 
-_PEOPLE: Final = ("organization", "user", "token", "invitation", "identity")
+_PEOPLE: Final = ("organization", "user", "token", "invitation", "identity", "webhook")
 
 
 def test_the_actions_of_the_table_are_all_there_are() -> None:
     """But for those that stand in the tests of pushing and of pages."""
     told = {action for _, action, _ in ACTIONS if action is not None}
     assert {*get_args(audit.Action)} - told == {
-        *("signed_in", "feed_made", "invitation_accepted"),
+        *("signed_in", "feed_made", "invitation_accepted", "webhook_disabled"),
         *("thread_made", "thread_rewritten"),
     }
 
@@ -114,7 +119,7 @@ def test_what_is_refused_leaves_no_line(people: People) -> None:
         plant_records(db, people["owner"])
     for _, action, work in ACTIONS:
         for name in ("outsider", ""):
-            if name and (action is None or action.startswith("token")):
+            if name and (action is None or action.startswith(("token", "webhook_made"))):
                 continue
             with pytest.raises(Refusal), people.writing(name) as context:
                 work(context)
@@ -141,8 +146,11 @@ def test_no_line_holds_a_token_a_hash_or_a_title(people: People) -> None:
         with people.writing(name, at(number)) as context:
             made: Any = work(context)
         secrets += [made.token] if hasattr(made, "token") else []
-        secrets += [made.url.rpartition("/")[2]] if hasattr(made, "url") else []
-    assert len(secrets) == 4
+        if hasattr(made, "secret"):
+            secrets += [made.secret]
+        elif hasattr(made, "url"):
+            secrets += [made.url.rpartition("/")[2]]
+    assert len(secrets) == 5
     secrets += ["canary"]
     with people.database.read() as db:
         hashes = db.execute(select(schema.tokens.c.hash)).scalars().all()

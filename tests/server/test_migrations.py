@@ -160,6 +160,8 @@ ADDED: Final[dict[str, Any]] = {
     "remote_requests": 0,
     "tokens.scope": "all",
     "tokens.machine": None,
+    "webhooks": 0,
+    "webhook_deliveries": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

@@ -25,7 +25,7 @@ from treadle.server.data.database import Database
 from treadle.server.data.round_trips import PreliminaryQuery, execute_later, insert_later
 from treadle.server.data.round_trips import pop_query_rows as answer_to
 from treadle.server.data.schema import repos
-from treadle.server.http import services
+from treadle.server.http import services, webhook_sender
 from treadle.sync.http_transport import LINES_TYPE
 
 ROUND_TRIPS: Final = 2
@@ -112,6 +112,7 @@ def test_a_push_goes_to_postgresql_and_back_as_often_as_it_must(
 ) -> None:
     for pause in ("INDEX_GATHER_S", "UPTAKE_POLL_S"):  # nothing goes on beside it
         monkeypatch.setattr(services, pause, PATIENCE_S)
+    monkeypatch.setattr(webhook_sender, "POLL_S", PATIENCE_S)
     one = chain(batches=[(said("question"), answer("answer"))] * 20)
     with counted(url) as (proxy, through), Running(through, rate=0) as running:
         token = populate(running.database).token("owner")

@@ -30,7 +30,9 @@ def test_each_endpoint_takes_the_tokens_that_may_do_what_it_does(site: Site) -> 
     for endpoint in ENDPOINTS:
         if endpoint.is_stream or endpoint.name in ("health", "ready", "metrics", "openapi"):
             continue
-        is_account = endpoint.path.startswith(("/api/admin", "/api/tokens", "/api/invitations"))
+        is_account = endpoint.path.startswith(
+            ("/api/admin", "/api/tokens", "/api/invitations", "/api/webhooks")
+        )
         needed = "all" if is_account else "sync" if endpoint.method != "GET" else "read"
         for scope, token in given.items():
             reply = site.server.ask(endpoint.method, filled(endpoint), token, **_about(endpoint))

@@ -6,9 +6,10 @@ import pytest
 
 from case_tables import for_every_row
 from models.loopback import Answer, Loopback
-from treadle.web.page_fetcher import PageFetcher, RedirectElsewhere, is_own_address
+from treadle.web.page_fetcher import PageFetcher, RedirectElsewhere
 from treadle.web.page_text import is_text
 from treadle.web.public_networks import explain_not_public
+from treadle.web.public_requests import is_own_address
 from treadle.web.web_address import WebFailure, read_address
 from web.fetching import Names, fetch, make_fetcher, port_of
 from web.inside import LITERALS, PUBLIC, RESOLVED, WITHOUT_HOST

@@ -113,6 +113,10 @@ if TYPE_CHECKING:
     from treadle.app.sync.team_threads import list_team_threads as list_team_threads
     from treadle.app.sync.team_threads import open_team_thread as open_team_thread
     from treadle.app.sync.team_threads import search_team_threads as search_team_threads
+    from treadle.app.sync.webhooks import list_webhooks as list_webhooks
+    from treadle.app.sync.webhooks import make_webhook as make_webhook
+    from treadle.app.sync.webhooks import remove_webhook as remove_webhook
+    from treadle.app.sync.webhooks import try_webhook as try_webhook
     from treadle.app.telemetry.trace_export import TraceExport as TraceExport
     from treadle.app.telemetry.trace_export import export_trace as export_trace
     from treadle.app.threads.annotations import add_note as add_note
@@ -299,11 +303,13 @@ _HOME = {
     "list_team_threads": "app.sync.team_threads",
     "list_threads": "app.threads.thread_lists",
     "list_trash": "app.upkeep.trash",
+    "list_webhooks": "app.sync.webhooks",
     "log_in": "app.sync.server_login",
     "log_in_at_tool_server": "app.tool_servers.logins",
     "log_out": "app.sync.server_login",
     "make_redaction": "app.upkeep.thread_scrub",
     "make_setup": "app.sessions.thread_setup",
+    "make_webhook": "app.sync.webhooks",
     "measure_store": "app.upkeep.disk_usage",
     "measure_thread": "app.upkeep.disk_usage",
     "open_conversation": "app.sessions.open_threads",
@@ -326,6 +332,7 @@ _HOME = {
     "release": "app.sync.privacy",
     "remove_garbage": "app.upkeep.garbage_removal",
     "remove_tool_server": "app.tool_servers.changes",
+    "remove_webhook": "app.sync.webhooks",
     "rename_thread": "app.threads.annotations",
     "reopen_thread": "app.sessions.open_threads",
     "replace_server_copies": "app.upkeep.thread_scrub",
@@ -347,6 +354,7 @@ _HOME = {
     "tag_thread": "app.threads.annotations",
     "trash_threads": "app.upkeep.trash",
     "try_tool_server": "app.tool_servers.trial",
+    "try_webhook": "app.sync.webhooks",
     "user_folders": "app.folders",
     "user_redactor": "app.stores",
     "verify_threads": "app.upkeep.verification",

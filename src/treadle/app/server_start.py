@@ -27,6 +27,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     a file of this user), `migrate` brings tables of an older Treadle up to date. `workers` counts
     processes, `body_max` bytes of a request, `rate` requests per second and user (0: any number).
     `app/server_provider.py` reads what is said of OpenID Connect.
+    `private_webhooks` lets webhooks lead into private networks.
     """
 
     host: str
@@ -45,6 +46,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     behind_proxy: bool = False
     plain_http: bool = False
     public_metrics: bool = False
+    private_webhooks: bool = False
 
 
 def check_transport_security(options: ServerOptions) -> str:
@@ -111,6 +113,7 @@ def run_server(options: ServerOptions, show_token: ShowToken, notify: Notify) ->
             oidc=provider,
             has_public_metrics=options.public_metrics,
             is_behind_proxy=options.behind_proxy,
+            allows_private_webhooks=options.private_webhooks,
             body_size_max=options.body_max,
             rate=options.rate,
             burst=max(1, round(options.rate * 10)),

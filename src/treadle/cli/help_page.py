@@ -41,7 +41,9 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("rename", "tag", "pin", "note", "trace", "replay"),
             *("usage", "eval", "trash", "restore", "du", "gc", "scrub", "verify"),
         ),
-        "Share": ("pr", "sync", "remote", "share", "unshare", "private", "serve", "admin"),
+        "Share": (
+            *("pr", "sync", "remote", "share", "unshare", "private", "webhooks", "serve", "admin"),
+        ),
         "Set up": (
             *("login", "logout", "config", "models", "doctor", "acp", "mcp", "completion"),
             *("graph", "help"),

@@ -85,6 +85,7 @@ MIB: Final = 1024 * 1024
     "--plain-http", is_flag=True, help="Listen beyond this machine without either of these."
 )
 @click.option("--public-metrics", is_flag=True, help="Show /metrics to anybody.")
+@click.option("--private-webhooks", is_flag=True, help="Let webhooks lead into private networks.")
 def command(**given: Any) -> None:
     """Keep the threads of many machines and people, and serve them over HTTP.
 

@@ -125,6 +125,43 @@ settings: Final = Table(
     Column("value", BytewiseText, nullable=False),
 )
 
+webhooks: Final = Table(
+    "webhooks",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("url", BytewiseText, nullable=False),
+    # Signs what is sent, so it is kept as it is.
+    Column("secret", BytewiseText, nullable=False),
+    # Between commas, one before the first and one behind the last.
+    Column("events", BytewiseText, nullable=False),
+    # What links to threads begin with.
+    Column("origin", BytewiseText, nullable=False),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("delivered_at", BytewiseText),
+    Column("failing_since", BytewiseText),
+    Column("problem", BytewiseText),
+    Column("disabled_at", BytewiseText),
+)
+
+webhook_deliveries: Final = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", Number, primary_key=True),
+    Column("webhook_id", ForeignKey("webhooks.id", ondelete="CASCADE"), nullable=False, index=True),
+    # The same however often it is sent.
+    Column("message_id", BytewiseText, nullable=False),
+    Column("event", BytewiseText, nullable=False),
+    # What is said of the thread is made when it is sent: no word of it stands here.
+    Column("thread_id", BytewiseText, index=True),
+    Column("version", Number, nullable=False),
+    Column("created_at", BytewiseText, nullable=False),
+    Column("attempt_count", Number, nullable=False),
+    # When it is sent, or sent again; NULL when it was taken, or given up.
+    Column("next_at", BytewiseText, index=True),
+    Column("delivered_at", BytewiseText),
+)
+
 repos: Final = Table(
     "repos",
     metadata,

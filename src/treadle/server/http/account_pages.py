@@ -17,6 +17,7 @@ from treadle.server.context import Context
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_not_found_refusal
+from treadle.server.webhooks.webhook_settings import list_webhooks
 
 LIFETIMES: Final = {
     "7": "a week",
@@ -68,6 +69,7 @@ class AccountPages:
                 "tokens": [one for one in known if not one.is_revoked],
                 "sessions": sessions.list_sessions(context),
                 "identities": identities.list_own_identities(context).identities,
+                "webhooks": list_webhooks(context).webhooks,
             }
 
         values = await self._site.read(request, read)

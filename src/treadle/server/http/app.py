@@ -30,10 +30,12 @@ from treadle.server.http.routes import (
     records,
     remote_requests,
     shares,
+    webhooks,
 )
 from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
+from treadle.server.http.webhook_pages import WebhookPages
 from treadle.store.local_store import utc_now
 
 Scope = MutableMapping[str, Any]
@@ -49,6 +51,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *admin.ENDPOINTS,
     *invitations.ENDPOINTS,
     *identities.ENDPOINTS,
+    *webhooks.ENDPOINTS,
 )
 """All that the server can be asked. A path that names something stands before one with a name."""
 
@@ -88,13 +91,14 @@ class Application:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.services.schedule_indexing()  # what a process that died has left
         self.services.start_journal_uptake()
+        self.services.webhook_sender.start()
         yield
         self.stop()
         await self.services.close()
 
 
 def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
-    parts = (AccountPages, AdminPages, FeedPages)
+    parts = (AccountPages, AdminPages, FeedPages, WebhookPages)
     routes = [route for part in parts for route in part(services, site).list_routes()]
     if services.config.oidc is not None:
         # What it needs takes long to import, and most servers need it not.

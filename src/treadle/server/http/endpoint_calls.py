@@ -214,6 +214,8 @@ class _EndpointCall:
         if endpoint.is_write:
             self._services.change_listeners.notify_change()
             self._services.schedule_indexing()
+            if endpoint.name == "try_webhook":
+                self._services.webhook_sender.wake()
             if endpoint.name == "push_records":
                 self._services.metrics.pushes.inc()
                 self._services.metrics.pushed_size.inc(len(body))
@@ -232,6 +234,7 @@ class _EndpointCall:
             request_reader.read_if_match(endpoint, headers),
             request_reader.read_if_none_match(headers) if endpoint.has_tag else frozenset(),
             self._head.origin,
+            self._services.config.allows_private_webhooks,
         )
 
     async def record_token_use(self, context: Context) -> None:

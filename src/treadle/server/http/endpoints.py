@@ -22,7 +22,7 @@ BYTES: Final = "application/octet-stream"
 HTML: Final = "text/html"
 EVENTS: Final = "text/event-stream"
 
-ACCOUNT_PATHS: Final = ("/api/admin/", "/api/tokens", "/api/invitations")
+ACCOUNT_PATHS: Final = ("/api/admin/", "/api/tokens", "/api/invitations", "/api/webhooks")
 """What concerns accounts, also to look at it."""
 
 
@@ -45,6 +45,7 @@ class EndpointRequest(Struct, frozen=True):
         base: the place that `If-Match` names; a plain number has no hash.
         known: the tags of `If-None-Match`.
         origin: what links of this server begin with, without a slash at the end.
+        allows_private_webhooks: whether addresses of private networks may be told of events.
     """
 
     context: Context
@@ -54,6 +55,7 @@ class EndpointRequest(Struct, frozen=True):
     base: Mark | int | None
     known: frozenset[str]
     origin: str
+    allows_private_webhooks: bool
 
     @property
     def thread_id(self) -> str:

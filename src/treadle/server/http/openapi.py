@@ -30,6 +30,7 @@ _PATH_DESCRIPTIONS: Final = {
     "invitation_id": "The number of an invitation.",
     "identity_id": "The number of an identity.",
     "request_id": "The id of a request.",
+    "webhook_id": "The number of a webhook.",
     "name": "The name of a user.",
 }
 _ANY_OBJECT: Final[dict[str, Any]] = {"type": "object"}

@@ -23,6 +23,7 @@ from treadle.server.http.change_stream import ChangeListeners
 from treadle.server.http.limits import BodyMemory, RateLimiter
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.settings import ServerConfig
+from treadle.server.http.webhook_sender import WebhookSender, make_requests
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 from treadle.server.threads import listener_updates
 from treadle.server.threads.change_feed import find_newest_change
@@ -85,6 +86,12 @@ class Services:
         self._uptake_limiter = CapacityLimiter(1)
         self._health_limiter = CapacityLimiter(HEALTH_THREADS_MAX)
         self._listener_limiter = CapacityLimiter(LISTENER_THREADS_MAX)
+        self._webhook_limiter = CapacityLimiter(1)
+        self.webhook_sender = WebhookSender(
+            self._run_for_webhooks,
+            now,
+            make_requests(allows_private=config.allows_private_webhooks),
+        )
 
     async def run_transaction(
         self,
@@ -188,6 +195,12 @@ class Services:
             return "failed"
         return "done" if has_done else "idle"
 
+    async def _run_for_webhooks(self, work: Callable[[Connection], Any], is_write: bool) -> Any:
+        """One transaction of those who send webhooks, in a thread of theirs."""
+        return await to_thread.run_sync(
+            lambda: self.database.run(work, is_write=is_write), limiter=self._webhook_limiter
+        )
+
     def start_journal_uptake(self) -> None:
         """Take in what workers record, until `close`."""
         if self.database.dialect == "postgresql":
@@ -217,6 +230,7 @@ class Services:
 
     async def close(self) -> None:
         """End what goes on behind the answers."""
+        await self.webhook_sender.close()
         for task in (self._index_task, self._uptake_task):
             if task is not None:
                 task.cancel()

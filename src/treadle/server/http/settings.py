@@ -26,6 +26,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     is_behind_proxy: bool = False
     """Whether the last address of `X-Forwarded-For` is to be believed: a proxy wrote it."""
 
+    allows_private_webhooks: bool = False
+    """Whether webhooks may lead into private networks, and to any port."""
+
     header_time_s: float = 10.0
     """From the connection, or the first byte of a request, until its headers are complete."""
     idle_time_s: float = 10.0

@@ -47,6 +47,7 @@ from treadle.server.threads.commits import (
 )
 from treadle.server.threads.journal_holds import note_taken_in, take_from_workers
 from treadle.server.threads.push_validation import Batch, read_batch
+from treadle.server.webhooks.webhook_events import queue_event, read_standing
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import GitFields
 from treadle.thread.facts import Fact, ThreadCreated
@@ -190,6 +191,8 @@ def append_records(
     store_records(context, folded, batch, entries, before, is_kept=is_kept)
     if is_kept:
         note_taken_in(context, row, batch.mark.seq)
+    if kind == RECORDS_KIND:
+        queue_event(context, row.key, row.owner_id, before.standing, folded.fold, entries)
     head = publish_change(context, row.key, batch.mark, kind)
     FOLD_CACHE.put(folded)
     return head
@@ -246,6 +249,8 @@ def create_thread(
             raise make_race_refusal(access.find_own_thread(context, thread_id), Mark())
     store_initial_snapshot(context, key, header, below, batch)
     store_records(context, folded, batch, entries, before, is_new=True)
+    owner_id = context.caller.user_id
+    queue_event(context, key, owner_id, before.standing, folded.fold, entries)
     head = publish_change(context, key, batch.mark, RECORDS_KIND)
     FOLD_CACHE.put(folded)
     return head
@@ -281,13 +286,14 @@ def store_initial_snapshot(
 class FoldBeforePush:
     """What of a fold decides what else is to be done, before records were applied to it."""
 
-    __slots__ = ("git", "is_shared_with_support", "is_trashed", "visibility")
+    __slots__ = ("git", "is_shared_with_support", "is_trashed", "standing", "visibility")
 
     def __init__(self, fold: ThreadFold) -> None:
         self.git: GitFields = fold.git
         self.visibility = fold.visibility
         self.is_trashed = fold.is_trashed
         self.is_shared_with_support = fold.is_shared_with_support
+        self.standing = read_standing(fold)
 
 
 def apply_records(folded: CachedFold, batch: Batch) -> list[Entry]:

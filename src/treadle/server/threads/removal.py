@@ -33,6 +33,7 @@ from treadle.server.data.schema import (
     support_access,
     thread_commits,
     threads,
+    webhook_deliveries,
 )
 from treadle.server.refusals import Refusal
 from treadle.server.threads.change_feed import make_head, publish_change
@@ -144,7 +145,9 @@ def purge_thread(context: Context, thread_id: str) -> ThreadHead:
     if row.has_journal:
         take_from_workers(context, row, 0)
         remove_journal(context, row)
-    _delete_rows(context.db, row.key, *_TEXT_TABLES, blobs, shares, support_access)
+    _delete_rows(
+        context.db, row.key, *_TEXT_TABLES, blobs, shares, support_access, webhook_deliveries
+    )
     search.erase_texts(context.db, row.key)
     gone = Mark()
     context.db.execute(
