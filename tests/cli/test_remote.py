@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cli.remote_devices import join, on_device, records, start_chat, sync_question
 from cli.teams import Machine, Team
-from terminal.talks import SCRIPT, Talk
 from treadle import LocalStore
 from treadle.store.paths import Places
 from treadle.store.thread_requests import PersonRequest, RequestReply, ThreadRequests
@@ -25,51 +21,8 @@ def pair(team: Team, laptop: Machine, desktop: Machine) -> tuple[Machine, Machin
     token = team.token()
     for one in (laptop, desktop):
         one.login(team, token)
-    with start(laptop, "remote", "pair") as pairing:
-        assert pairing.stdout is not None
-        found = re.search(r"treadle remote join (\S+)", pairing.stdout.readline())
-        assert found is not None
-        told = desktop("remote", "join", found[1], "--name", "phone")
-        assert told.returncode == 0, told.stderr
-        said = pairing.communicate(timeout=60)[0]
-    fingerprint = re.search(r"key of this device is (\S+):", told.stderr)
-    assert fingerprint is not None
-    assert f"its key is {fingerprint[1]}" in said
+    join(laptop, desktop)
     return laptop, desktop
-
-
-def start(machine: Machine, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "treadle", *arguments],
-        cwd=machine.folder,
-        env={**machine.environment, "TREADLE_HOME": str(machine.home)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def chat(machine: Machine, *arguments: str) -> Talk:
-    (machine.folder / "talk.toml").write_text(SCRIPT)
-    model = () if "-r" in arguments else ("-m", f"scripted:{machine.folder / 'talk.toml'}")
-    environment = {
-        **machine.environment,
-        "TREADLE_HOME": str(machine.home),
-        "TREADLE_REMOTE": "answer",
-    }
-    return Talk(machine.folder, environment, ("--approval-mode", "ask", *model, *arguments))
-
-
-def records(machine: Machine, thread: str) -> list[dict[str, Any]]:
-    return [json.loads(line)["event"] for line in machine.journal(thread).splitlines()]
-
-
-def sync_question(machine: Machine, thread: str) -> None:
-    """The device has the question: its machine sends it a moment after it was asked."""
-    for _ in range(100):
-        machine("sync")
-        if machine("remote", "answer", thread).returncode == 0:
-            return
-    raise AssertionError(machine("remote", "answer", thread).stderr)
 
 
 def test_a_yes_on_the_device_lets_the_session_go_on_and_a_death_changes_nothing(
@@ -77,7 +30,7 @@ def test_a_yes_on_the_device_lets_the_session_go_on_and_a_death_changes_nothing(
 ) -> None:
     laptop, phone = pair
     with ExitStack() as ending:
-        talk = ending.enter_context(chat(laptop))
+        talk = ending.enter_context(start_chat(laptop))
         talk.wait_for("a new thread in")
         talk.say("run it", "this once")
         (line,) = laptop.threads()
@@ -112,7 +65,7 @@ def test_a_yes_on_the_device_lets_the_session_go_on_and_a_death_changes_nothing(
         "a-nonce-of-the-device", thread, "prompt", "phone", until, text="wait", is_remote=True
     )
     requests.place(stale)  # by a process that died; its key may have been forgotten since
-    with chat(laptop, "-r", thread) as talk:
+    with start_chat(laptop, "-r", thread) as talk:
         talk.wait_for("It ran.")
     assert (laptop.folder / "effects").read_text() == "ran\n"
     assert requests.read_reply(taken["id"]) == RequestReply(is_taken=True)
@@ -125,7 +78,7 @@ def test_what_is_said_while_the_machine_is_off_waits_and_a_forgotten_device_is_r
     pair: tuple[Machine, Machine],
 ) -> None:
     laptop, phone = pair
-    with chat(laptop) as talk:
+    with start_chat(laptop) as talk:
         talk.wait_for("a new thread in")
         talk.say("run it", "this once")
         (line,) = laptop.threads()
@@ -134,18 +87,18 @@ def test_what_is_said_while_the_machine_is_off_waits_and_a_forgotten_device_is_r
     from treadle.app.remote import remote_answers
 
     phone_store = LocalStore(Places.below(phone.home))
-    with phone_environment(phone):
+    with on_device(phone):
         word = remote_answers.RemoteWord("approve")
         left = remote_answers.say_remotely(phone_store, thread, word)
         taken_back = remote_answers.say_remotely(phone_store, thread, word)
         assert remote_answers.take_back(phone_store, taken_back.id)
     assert left.state == "waiting"
-    with chat(laptop, "-r", thread) as talk:
+    with start_chat(laptop, "-r", thread) as talk:
         talk.wait_for("It ran.")
     assert (laptop.folder / "effects").read_text() == "ran\n"
 
     laptop.ok("remote", "forget", "phone")
-    with chat(laptop, "-r", thread) as talk:
+    with start_chat(laptop, "-r", thread) as talk:
         talk.wait_for("It ran.")
         talk.say("run again", "this once")
         sync_question(phone, thread)
@@ -154,17 +107,3 @@ def test_what_is_said_while_the_machine_is_off_waits_and_a_forgotten_device_is_r
         decided = [one for one in records(laptop, thread) if one["type"] == "approval_decided"]
         assert len(decided) == 1
     assert (laptop.folder / "effects").read_text() == "ran\n"
-
-
-class phone_environment:  # noqa: N801  used as a statement
-    """The variables of a machine, for what is called in this process."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._patch = pytest.MonkeyPatch()
-        self._machine = machine
-
-    def __enter__(self) -> None:
-        self._patch.setenv("TREADLE_HOME", str(self._machine.home))
-
-    def __exit__(self, *_: object) -> None:
-        self._patch.undo()
