@@ -315,7 +315,7 @@ def _output_kept_later() -> Patch:
 
 
 def _import_not_marked() -> Patch:
-    return patch.object(AdoptionMarks, "mark", lambda self, thread_id, is_mine=False: None)
+    return patch.object(AdoptionMarks, "mark", lambda self, thread_id, **more: None)
 
 
 def _trash_by_rename() -> Patch:

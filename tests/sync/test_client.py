@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
@@ -80,7 +81,7 @@ def problem(code: str, **other: Any) -> dict[str, Any]:
 # ---- what is sent ------------------------------------------------------------------------------
 
 
-def test_a_request_tells_who_asks_and_nothing_about_the_machine() -> None:
+def test_a_request_tells_who_asks_and_from_which_machine_and_nothing_more() -> None:
     with WireServer(reply(body=ME)) as server, remote_of(server) as remote:
         me = remote.me()
     assert (me.user, me.organization) == ("ada", "analytical")
@@ -92,6 +93,7 @@ def test_a_request_tells_who_asks_and_nothing_about_the_machine() -> None:
         "accept-encoding": "identity",
         "connection": "keep-alive",
         "authorization": f"Bearer {TOKEN}",
+        "treadle-machine": os.uname().nodename,
     }
 
 

@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from treadle import helper_programs
 from treadle.core.tools import CompletedToolInfo
 from treadle.errors import UsageError
-from treadle.helper_programs import find_program
 from treadle.process.program import run_bounded
 from treadle.process.result import Bounds, Ran
 from treadle.runtime.ports import PostToolsHookResult
@@ -162,13 +162,17 @@ class Repositories:
             )
 
     async def _try_git(self, folder: Path, *arguments: str) -> Ran:
-        program = find_program("git")
+        program = helper_programs.find_program("git")
         if program is None:
             raise UsageError("a task in a repository needs git, which is not installed")
         kept = {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY}
-        environment = {**kept, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
-        bounds = Bounds(FETCH_S_MAX, _OUTPUT_MAX)
-        return await run_bounded([program, *arguments], folder, environment, bounds)
+        more = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
+        return await run_bounded(
+            [program, *arguments],
+            folder,
+            helper_programs.environment({**kept, **more}),
+            Bounds(FETCH_S_MAX, _OUTPUT_MAX),
+        )
 
 
 @asynccontextmanager
