@@ -185,14 +185,17 @@ async def test_what_a_person_committed_of_an_agents_work_is_still_the_agents(rep
     assert await whom(path) == ["person", f"by hand {THREAD}"]
 
 
-async def test_what_an_agent_fetched_is_not_the_agents(repo: Repo) -> None:
-    path = write(repo, "x", "one")
-    commit(repo, "person", at_s=1_999_999_000)
-    save(repo, THREAD, "before")
-    write(repo, "x", "one", "a colleague's")
-    commit(repo, "colleague", at_s=1_999_999_999)
+@pytest.mark.parametrize(
+    ("began_s", "who"), [(2_000_000_000, "committed"), (1_999_999_990, f"committed {THREAD}")]
+)
+async def test_what_an_agent_fetched_is_not_its_own_and_what_it_commits_is(
+    repo: Repo, began_s: int, who: str
+) -> None:
+    save(repo, THREAD, "before", at_s=began_s)
+    path = write(repo, "x", "two")
+    commit(repo, "committed", at_s=1_999_999_999)
     save(repo, THREAD, "after", at_s=2_000_000_000)
-    assert await whom(path) == ["person", "colleague"]
+    assert await whom(path) == [who]
 
 
 async def test_a_trailer_outranks_what_states_say(repo: Repo) -> None:

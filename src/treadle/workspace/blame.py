@@ -42,6 +42,9 @@ from treadle.workspace.provenance import (
 STATES: Final = "refs/treadle/"
 """Where the states of the files are kept, a reference for each thread."""
 
+STATE_LAG_S: Final = 10
+"""Seconds from a commit of an agent's round to the state of the files after it, at most."""
+
 THREAD_COUNT_MAX: Final = 50
 """Threads that changed the file whose states are looked at, newest first; each takes a blame."""
 
@@ -356,10 +359,23 @@ async def _find_states(
                 continue
             # What was committed before the agent had it, the agent has only fetched.
             made_s = lines[line]
-            if made_s is None or state.made_s <= made_s:
+            if made_s is None or await _had_line(bench, state, made_s):
                 found[line] = SavedBy(state.hash, state.threads[-1].thread)
         left = [line for line in left if line not in found]
     return found, False
+
+
+async def _had_line(bench: _Bench, state: Commit, made_s: int) -> bool:
+    """Whether an agent had a line, which came in with a state, when it was committed.
+
+    A commit that it makes itself in a round comes a moment before the state after the round.
+    """
+    if state.made_s <= made_s:
+        return True
+    if state.made_s > made_s + STATE_LAG_S:
+        return False
+    ran = await bench.git("log", "-1", "--format=%ct", f"{state.hash}^")
+    return ran.status == 0 and int(ran.out) <= made_s  # the first state has none before it
 
 
 async def _state_heads(bench: _Bench) -> list[str]:
