@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import selectors
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Final
@@ -19,6 +17,7 @@ from core.samples import answer, said
 from server.chains import Chain, chain
 from server.databases import Templates
 from server.people import populate
+from server.proxies import open_before
 from server.running import PATIENCE_S, Running
 from treadle.api.marks import Mark
 from treadle.server.data.database import Database
@@ -76,18 +75,6 @@ class CountingProxy:
         self._listener.close()
 
 
-@contextmanager
-def counted(url: str) -> Iterator[tuple[CountingProxy, str]]:
-    """A proxy before a database, and the URL of the database behind it."""
-    found = re.fullmatch(r"postgresql://postgres@/(.+)\?host=(.+)", url)
-    assert found
-    proxy = CountingProxy(str(Path(found[2]) / ".s.PGSQL.5432"))
-    try:
-        yield proxy, f"postgresql://postgres@127.0.0.1:{proxy.port}/{found[1]}"
-    finally:
-        proxy.close()
-
-
 @pytest.fixture
 def url(templates: Templates, tmp_path: Path) -> Iterator[str]:
     found = templates.copy("postgresql", tmp_path)
@@ -114,7 +101,7 @@ def test_a_push_goes_to_postgresql_and_back_as_often_as_it_must(
         monkeypatch.setattr(services, pause, PATIENCE_S)
     monkeypatch.setattr(webhook_sender, "POLL_S", PATIENCE_S)
     one = chain(batches=[(said("question"), answer("answer"))] * 20)
-    with counted(url) as (proxy, through), Running(through, rate=0) as running:
+    with open_before(url, CountingProxy) as (proxy, through), Running(through, rate=0) as running:
         token = populate(running.database).token("owner")
         client = httpx2.Client(
             base_url=running.url, headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE_S

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import selectors
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from threading import Thread
 from typing import Literal
 
@@ -66,15 +62,3 @@ class CuttingProxy:
     def close(self) -> None:
         """Take no more connections."""
         self._listener.close()
-
-
-@contextmanager
-def cut(url: str) -> Iterator[tuple[CuttingProxy, str]]:
-    """A proxy before a database, and the URL of the database behind it."""
-    found = re.fullmatch(r"postgresql://postgres@/(.+)\?host=(.+)", url)
-    assert found
-    proxy = CuttingProxy(str(Path(found[2]) / ".s.PGSQL.5432"))
-    try:
-        yield proxy, f"postgresql://postgres@127.0.0.1:{proxy.port}/{found[1]}"
-    finally:
-        proxy.close()

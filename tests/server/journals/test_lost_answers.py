@@ -8,9 +8,10 @@ from threading import Event, Thread
 import pytest
 
 from server.databases import Postgres
-from server.journals.cutting_proxy import Cut, CuttingProxy, cut
+from server.journals.cutting_proxy import Cut, CuttingProxy
 from server.journals.stores import OWNER, Writing, run_sql
 from server.people import People
+from server.proxies import open_before
 from treadle import PostgresStore, StaleWriterError, StoreError
 from treadle.thread.record import JournalCondition, scan_journal
 
@@ -20,7 +21,10 @@ LONG_S = 600.0
 @pytest.fixture
 def cut_store(url: str, people: People) -> Iterator[tuple[CuttingProxy, PostgresStore]]:
     """A store behind a proxy."""
-    with cut(url) as (proxy, through), PostgresStore(through, OWNER, lease_s=LONG_S) as store:
+    with (
+        open_before(url, CuttingProxy) as (proxy, through),
+        PostgresStore(through, OWNER, lease_s=LONG_S) as store,
+    ):
         yield proxy, store
 
 
