@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.samples import CONFIG, answer, call, ended, failure, said, success
 from store.shelf import Shelf
-from thread.journals import HEADER, PLAIN, at, write
+from thread.journals import HEADER, PLAIN, at, random_batches, write
 from treadle.core.approval import Rejected
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import View
@@ -27,7 +29,12 @@ from treadle.core.llm import Usage
 from treadle.exchange.fenced_code import make_code_block, split_fenced_code
 from treadle.exchange.journal_files import join_journals, make_journal_part, split_journals
 from treadle.exchange.markdown import quote_markdown, sanitize_markdown, to_markdown
-from treadle.exchange.readable_thread import ReadableNote, ReadableThread, make_readable_thread
+from treadle.exchange.readable_thread import (
+    ReadableNote,
+    ReadableThread,
+    ReadableThreadBuilder,
+    make_readable_thread,
+)
 from treadle.models.prices.usage_text import describe_usage
 from treadle.thread.codec import Entry
 from treadle.thread.facts import (
@@ -201,6 +208,29 @@ def test_a_record_of_a_newer_program_ends_the_story_and_is_told() -> None:
     assert story.document.version == head.seq
     assert f"record {head.seq + 1} cannot be read by this version" in story.problem
     assert "| not told | record" in to_markdown(story, describe_usage)
+
+
+def test_a_thread_told_record_by_record_is_at_each_what_it_is_told_as_a_whole() -> None:
+    spans = (
+        (HEADER, Configured(AgentConfig(), "")),
+        (CommandBegun("a", "make", "/w"), CommandBegun("b", "make b", "/w")),
+        (said("one"),),
+        (answer("first"),),
+        (Rewound(2, View(0)),),
+        (CommandShown("make", "built", 0, "a"),),
+        (said("two"),),
+        (answer("second"),),
+    )
+    misses: list[str] = []
+    for batches in (spans, PLAIN, *(random_batches(Random(seed), 40) for seed in range(20))):
+        builder = ReadableThreadBuilder()
+        part = make_journal_part(write(batches)[0])
+        for count, record in enumerate(part.records, 1):
+            builder.add_records([record], is_own=True)
+            whole = make_readable_thread([replace(part, records=part.records[:count])])
+            if builder.build() != whole:
+                misses.append(f"{record.seq}: {record.event!r}")
+    assert misses == []
 
 
 # ---- journals ----------------------------------------------------------------------------------

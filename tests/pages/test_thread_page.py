@@ -28,7 +28,7 @@ DOCUMENT = Thread("T-1", 7, AT, AT, AT, ConversationSnapshot(()), AgentStateSnap
 
 def shown(*turns: tuple[ReadableItem, ...]) -> ShownThread:
     told = tuple(ReadableTurn(number, AT, items) for number, items in enumerate(turns, 1))
-    return ShownThread(ReadableThread(DOCUMENT, told), {})
+    return ShownThread(ReadableThread(DOCUMENT, told))
 
 
 def call(name: str, **arguments: Any) -> ReadableCall:

@@ -219,7 +219,7 @@ def test_a_thread_is_shown_as_its_machine_shows_it(site: Site) -> None:
     cookie = site.sign_in("member")
     page = site.get(f"/threads/{THREAD}", cookie).body.decode()
     local = make_thread_page(
-        ShownThread(make_readable_thread([make_journal_part(write(PLAIN)[0])]), {}), None
+        ShownThread(make_readable_thread([make_journal_part(write(PLAIN)[0])])), None
     )
     assert local is not None
     assert re.findall(r'id="i(\d+)"', page) == [str(item.number) for item in local.items]

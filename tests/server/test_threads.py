@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect
 
-from core.samples import said, success
+from core.samples import answer, said, success
 from server.chains import GENESIS, Chain, chain, event_types, kept, push, row, rows_of, thread_id
 from server.people import People
 from server.planting import plant
@@ -18,11 +19,14 @@ from treadle.api.marks import Mark
 from treadle.api.types import NewShare, ThreadHead
 from treadle.core.events import ToolCompleted
 from treadle.core.messages import BlobRef
+from treadle.exchange.journal_files import make_journal_part
+from treadle.exchange.readable_thread import make_readable_thread
 from treadle.server.accounts import share_links, support
 from treadle.server.data import schema
 from treadle.server.data.fold_cache import FOLD_CACHE
 from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
+from treadle.server.threads.stories import read_story
 from treadle.thread.facts import Annotated, Scrubbed, Shared
 from treadle.thread.record import Head
 
@@ -141,6 +145,35 @@ def test_a_scrubbed_chain_takes_the_place_of_the_old_one(people: People) -> None
     with pytest.raises(Refusal) as caught:
         push(people, one.more((said("on"),)), one.mark)
     assert caught.value.code is ErrorCode.CONFLICT
+
+
+def test_a_thread_that_is_watched_is_told_on_or_anew_where_its_records_are_others(
+    people: People,
+) -> None:
+    one = with_secret()
+    longer = one.more((said("on"),), (answer("done"),))
+    new = scrubbed(longer)
+    last = new.more(*((Annotated(f"note {number}"),) for number in range(longer.head.seq)))
+
+    def replace_and_go_on() -> None:
+        with people.writing() as context:
+            threads.replace_records(context, ID, longer.mark, new.data)
+        push(people, last, new.mark)
+
+    steps: list[Callable[[], object]] = [
+        lambda: push(people, one),
+        lambda: push(people, longer, one.mark),
+        replace_and_go_on,
+    ]
+    misses = []
+    for number, step in enumerate(steps):
+        step()
+        with people.reading() as context:
+            told = read_story(context, ID).shown.story
+        whole = make_readable_thread([make_journal_part(kept(people, ID))])
+        if told != whole or (SECRET in repr(told)) == (step is replace_and_go_on):
+            misses.append(number)
+    assert misses == []
 
 
 @pytest.mark.parametrize("way", ["replaced", "purged"])

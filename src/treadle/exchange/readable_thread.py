@@ -6,8 +6,8 @@ was committed, what was taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import msgspec
@@ -21,7 +21,7 @@ from treadle.core.task.events import StateFailed
 from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import list_ended_command_ids
-from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
+from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.document import Thread
 from treadle.thread.facts import (
     ChildStarted,
@@ -36,7 +36,7 @@ from treadle.thread.output_references import find_kept_output
 from treadle.thread.record import Record
 from treadle.thread.safe_text import sanitize_text
 from treadle.thread.thoughts import list_thoughts
-from treadle.thread.usage import list_usage, sum_usage_by_turn
+from treadle.thread.usage import UsageState, add_usage_to_turn
 from treadle.thread.web_searches import describe_web_search, list_web_searches
 
 THINKING: Final = "thinking"
@@ -97,11 +97,19 @@ class ReadableTurn(Struct, frozen=True):
 
 
 class ReadableThread(Struct, frozen=True):
-    """A thread as it is told: its document, its turns, and why it stops early, if it does."""
+    """A thread as it is told.
+
+    Args:
+        document: what it is as a whole.
+        turns: what happened.
+        problem: why it stops early, if it does.
+        kept: where all is that calls put out, by their ids, if that is more than the result.
+    """
 
     document: Thread
     turns: tuple[ReadableTurn, ...]
     problem: str = ""
+    kept: Mapping[str, BlobRef] = MappingProxyType({})
 
 
 def make_readable_thread(parts: Sequence[JournalPart]) -> ReadableThread:
@@ -114,27 +122,10 @@ def make_readable_thread(parts: Sequence[JournalPart]) -> ReadableThread:
     Raises:
         UnknownEntryError: not even the header can be read by this version.
     """
-    teller = _ReadableThreadBuilder()
-    problem = ""
+    builder = ReadableThreadBuilder()
     for part in parts:
-        if problem:
-            break
-        problem = teller.add_journal(part, is_own=part is parts[-1])
-    return teller.build(problem)
-
-
-def list_kept_outputs(journals: Sequence[JournalPart]) -> Iterator[tuple[str, BlobRef]]:
-    """The calls whose whole output stands beside the thread; a command's end comes last."""
-    for journal in journals:
-        for record in journal.records:
-            if b'"sha256"' not in bytes(record.event):
-                continue
-            try:
-                found = find_kept_output(decode_entry(record.event))
-            except UnknownEntryError:
-                return
-            if found is not None:
-                yield found
+        builder.add_records(part.records, is_own=part is parts[-1])
+    return builder.build()
 
 
 _SKIPPED_ENTRIES: Final = (
@@ -148,54 +139,84 @@ _SKIPPED_ENTRIES: Final = (
 """What another record, or the page as a whole, says better."""
 
 
-def _find_ended_commands(records: Iterable[Record]) -> Iterator[str]:
-    """The ids of the commands of people whose end the records hold."""
-    for record in records:
-        if b'"command_shown"' in bytes(record.event):
-            with suppress(UnknownEntryError):
-                yield from list_ended_command_ids(decode_entry(record.event))
+class ReadableThreadBuilder:
+    """Tells a thread record by record, so that who watches it has only what is new told.
 
+    All that it has told can be had at any moment; `build` costs by what has come since the last.
+    """
 
-class _ReadableThreadBuilder:
     def __init__(self) -> None:
         self._fold: ThreadFold | None = None
-        self._turns: list[tuple[str, list[ReadableItem]]] = [("", [])]
-        self._entries: list[tuple[int, str, Entry]] = []
+        self._turns: list[tuple[str, list[ReadableItem | None]]] = [("", [])]
+        self._built: list[ReadableTurn | None] = []
+        self._changed: set[int] = set()
+        self._hidden: tuple[tuple[int, int], ...] = ()
+        self._usage = UsageState()
+        self._spent: dict[int, Usage] = {}
+        self._kept: dict[str, BlobRef] = {}
         self._count = 0
         self._version = 0
         self._place_of: dict[str, tuple[int, int]] = {}
+        self._begun: dict[str, tuple[int, int]] = {}
+        self._problem = ""
 
-    def add_journal(self, part: JournalPart, *, is_own: bool) -> str:
-        """Go on with a journal, the thread's own or an earlier one; why it stopped early, if so."""
-        header = decode_entry(part.records[0].event)
+    def add_records(self, records: Iterable[Record], *, is_own: bool) -> None:
+        """Go on with records of a journal; one that cannot be read ends the story before it.
+
+        Args:
+            records: those behind the last one; behind another journal all of the next.
+            is_own: whether they are the thread's own, not of what it was forked from.
+
+        Raises:
+            UnknownEntryError: not even the header can be read by this version.
+        """
+        for record in records:
+            if self._problem:
+                return
+            if record.seq == 1:
+                self._begin_journal(record)
+            self._version = record.seq if is_own else 0
+            try:
+                self._add_record(record)
+            except UnknownEntryError as error:
+                self._problem = (
+                    f"record {record.seq} cannot be read by this version: {error.message}"
+                )
+
+    def _begin_journal(self, record: Record) -> None:
+        header = decode_entry(record.event)
         if not isinstance(header, ThreadCreated):
             raise UnknownEntryError("record 1 does not create a thread")
         if self._fold is None:
             self._fold = ThreadFold(header)
         else:
             self._fold = self._fold.make_fork(header)
-            self._add_item(
-                ReadableNote(part.records[0].at, f"forked: {header.thread} goes on from here")
-            )
-        ended = set(_find_ended_commands(part.records))
-        for record in part.records:
-            self._version = record.seq if is_own else 0
-            try:
-                entry = decode_entry(record.event)
-                self._fold.apply(record.seq, record.at, entry)
-            except UnknownEntryError as error:
-                return f"record {record.seq} cannot be read by this version: {error.message}"
-            self._entries.append((record.seq, record.at, entry))
-            is_told = not isinstance(entry, _SKIPPED_ENTRIES)
+            told = f"forked: {header.thread} goes on from here"
+            self._add_item(ReadableNote(record.at, told))
+
+    def _add_record(self, record: Record) -> None:
+        assert self._fold is not None
+        entry = decode_entry(record.event)
+        self._fold.apply(record.seq, record.at, entry)
+        used = self._usage.read_entry(record.seq, record.at, entry)
+        if used is not None:
+            add_usage_to_turn(self._spent, used)
+            self._changed.add(used.turn)
+        kept = find_kept_output(entry)
+        if kept is not None:
+            self._kept[kept[0]] = kept[1]
+        # The end of a command tells all of it: its begin is told as long as it has none.
+        for ended in list_ended_command_ids(entry):
+            self._drop_item(self._begun.pop(ended, None))
+        is_told = not isinstance(entry, _SKIPPED_ENTRIES)
+        words = describe_record(entry, self._name_call) if is_told else None
+        if words is not None:
             if isinstance(entry, CommandBegun):
-                is_told = entry.id not in ended
-            words = describe_record(entry, self._name_call) if is_told else None
-            if words is not None:
-                self._add_item(
-                    ReadableNote(record.at, sanitize_text(words.text), sanitize_text(words.detail))
-                )
-            self._add_new_messages(record.at, is_in_turn=isinstance(entry, Steered))
-        return ""
+                self._begun[entry.id] = len(self._turns) - 1, len(self._turns[-1][1])
+            self._add_item(
+                ReadableNote(record.at, sanitize_text(words.text), sanitize_text(words.detail))
+            )
+        self._add_new_messages(record.at, is_in_turn=isinstance(entry, Steered))
 
     def _name_call(self, call_id: str) -> str:
         """The tool of a call, and its id as the calls are marked with."""
@@ -204,7 +225,14 @@ class _ReadableThreadBuilder:
         return f"{called.tool_name} ({call_id})" if isinstance(called, ReadableCall) else call_id
 
     def _add_item(self, item: ReadableItem) -> None:
+        self._changed.add(len(self._turns) - 1)
         self._turns[-1][1].append(replace(item, version=self._version))
+
+    def _drop_item(self, place: tuple[int, int] | None) -> None:
+        """Leave an item out; the places of the others stay."""
+        if place is not None:
+            self._changed.add(place[0])
+            self._turns[place[0]][1][place[1]] = None
 
     def _add_new_messages(self, at: str, *, is_in_turn: bool) -> None:
         """Tell the messages that have come since; of a person's, those in a turn begin none."""
@@ -241,26 +269,31 @@ class _ReadableThreadBuilder:
 
     def _set_result(self, message: Message) -> None:
         turn, place = self._place_of[message.tool_call_id or ""]
+        self._changed.add(turn)
         items = self._turns[turn][1]
         called = items[place]
         assert isinstance(called, ReadableCall)
         items[place] = replace(called, result=sanitize_text(message.content))
 
-    def build(self, problem: str) -> ReadableThread:
-        """All of it; what was gone back from is marked."""
+    def build(self) -> ReadableThread:
+        """All of it so far; what was gone back from is marked."""
         assert self._fold is not None
         hidden = self._fold.conversation.hidden
-        spent = sum_usage_by_turn(list_usage(self._entries))
-        turns = []
-        for number, (at, items) in enumerate(self._turns):
-            told = tuple(_mark_hidden(item, hidden) for item in items)
-            if told:
-                turns.append(ReadableTurn(number, at, told, spent.get(number)))
-        return ReadableThread(self._fold.document(), tuple(turns), problem)
+        if hidden != self._hidden:
+            self._hidden, self._changed = hidden, {*range(len(self._turns))}
+        self._built += [None] * (len(self._turns) - len(self._built))
+        for number in self._changed.intersection(range(len(self._turns))):
+            at, items = self._turns[number]
+            told = tuple(_mark_hidden(item, hidden) for item in items if item is not None)
+            turn = ReadableTurn(number, at, told, self._spent.get(number))
+            self._built[number] = turn if told else None
+        self._changed.clear()
+        turns = tuple(turn for turn in self._built if turn is not None)
+        return ReadableThread(self._fold.document(), turns, self._problem, dict(self._kept))
 
 
 def _mark_hidden(item: ReadableItem, hidden: tuple[tuple[int, int], ...]) -> ReadableItem:
-    if isinstance(item, ReadableNote):
+    if isinstance(item, ReadableNote) or not hidden:
         return item
     return replace(item, is_hidden=any(start <= item.index < end for start, end in hidden))
 

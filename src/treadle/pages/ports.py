@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -77,13 +77,12 @@ class FoundRow(Struct, frozen=True):
 
 
 class ShownThread(Struct, frozen=True, eq=False, weakref=True):
-    """A thread as it can be read, and where the whole outputs of its calls are, by their ids.
+    """A thread as it can be read.
 
     It is kept as it was read, and known by itself: what is made of it is kept as long as it is.
     """
 
     story: ReadableThread
-    kept: Mapping[str, BlobRef]
 
     def list_results(self, call_id: str) -> Iterator[str]:
         """The results of calls that have this id, as the model read them."""

@@ -11,11 +11,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from treadle.exchange.readable_thread import ReadableThread
 from treadle.pages.pictures import make_picture_links
 from treadle.pages.ports import ShownThread
-from treadle.pages.thread_page import WHOLE_THREAD, ItemLinks, make_thread_page
+from treadle.pages.thread_page import WHOLE_THREAD, ItemLinks, ThreadPageView, make_thread_page
 from treadle.thread.safe_text import sanitize_text
 
 STYLE_FILE: Final = "pages.css"
@@ -48,6 +49,18 @@ def render_template(name: str, **values: Any) -> str:
     return _make_environment().get_template(name).render(values)
 
 
+def render_talk(view: ThreadPageView, links: ItemLinks, *, is_live: bool) -> Markup:
+    """What a page of a thread shows to whoever may see it, as it stands on the page.
+
+    Args:
+        view: the page.
+        links: where its links lead.
+        is_live: whether a script keeps it up to date.
+    """
+    values = {"view": view, "links": links, "is_live": is_live}
+    return Markup(render_template("thread_talk.html", **values))  # noqa: S704 - it is escaped there
+
+
 def render_refusal(title: str, text: str, hint: str = "") -> str:
     """The page that says why there is no other."""
     return render_template("refusal.html", title=title, text=text, hint=hint)
@@ -70,7 +83,7 @@ def render_document(
         pictures: the bytes of those that are to stand in it, by their digests.
     """
     style = read_static_file(STYLE_FILE).decode()
-    view = make_thread_page(ShownThread(story, {}), 1, WHOLE_THREAD)
+    view = make_thread_page(ShownThread(story), 1, WHOLE_THREAD)
     digest = b64encode(sha256(style.encode()).digest()).decode()
     links = ItemLinks(pictures=make_picture_links(pictures))
     policy = f"default-src 'none'; style-src 'sha256-{digest}'"

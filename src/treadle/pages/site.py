@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import msgspec
 from anyio import to_thread
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from treadle.errors import MissingBlobError, TreadleError, UnknownThreadError, UsageError
 from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
+from treadle.pages.last_pages import LastPages
 from treadle.pages.page_queries import keep_layout, make_links, read_number
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
-from treadle.pages.ports import LiveState, PageSource, RowFilters, ShownThread
+from treadle.pages.ports import LiveState, PageSource, RowFilters
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
-from treadle.pages.thread_page import ThreadPageView, make_thread_page
+from treadle.pages.thread_page import ItemLinks, ThreadPageView
 from treadle.pages.thread_views import ThreadViews
 from treadle.thread.safe_text import sanitize_text
 
@@ -99,7 +100,7 @@ class Pages:
     ) -> None:
         self._find_source = find_source
         self._ask = ask
-        self._last_pages: WeakKeyDictionary[ShownThread, ThreadPageView] = WeakKeyDictionary()
+        self._last_pages = LastPages()
         self._views = ThreadViews(find_source, ask, send_page, HEADERS)
         self._acts = None if acts is None else ActRoutes(*acts, send_page, HEADERS)
 
@@ -142,32 +143,31 @@ class Pages:
         page, version = read_number(request, "page"), read_number(request, "version")
         name = request.path_params["thread_id"]
         source = await self._find_source(request)
-        view = await self._ask(lambda: self._make_view(source.read_thread(name, version), page))
-        if view is None:
-            raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
+
+        def make() -> tuple[ThreadPageView, ItemLinks, bool, Markup]:
+            found = self._last_pages.make_page(source.read_thread(name, version), page)
+            if found is None:
+                raise PageRefusal(404, "There is no such page", f"The thread has no page {page}.")
+            view = found.view
+            links = make_links(request, view.page, version or 0)
+            is_last = view.page == view.page_count and version is None
+            talk = found.render_talk(links, is_live=is_last and source.is_live)
+            return view, links, is_last, talk
+
+        view, links, is_last, talk = await self._ask(make)
         # What can be done is done where the thread ends.
-        is_last = view.page == view.page_count and version is None
         acts = await self._acts.make_values(view.id) if self._acts and is_last else {}
         answer = send_page(
             "thread.html",
             visitor=source.visitor,
             view=view,
-            links=make_links(request, view.page, version or 0),
-            is_live=source.is_live and is_last,
+            links=links,
+            talk=talk,
+            is_live=is_last and source.is_live,
             **acts,
         )
         keep_layout(request, answer)
         return answer
-
-    def _make_view(self, shown: ShownThread, page: int | None) -> ThreadPageView | None:
-        """A page; the last one, which all who watch ask for at once, is laid out once for all."""
-        last = self._last_pages.get(shown)
-        if last is not None and page in (None, last.page):
-            return last
-        view = make_thread_page(shown, page)
-        if view is not None and view.page == view.page_count:
-            self._last_pages[shown] = view
-        return view
 
     async def _show_output(self, request: Request) -> Response:
         names = request.path_params

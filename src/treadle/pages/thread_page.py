@@ -246,7 +246,7 @@ def _make_item(number: int, place: _PlacedItem, shown: ShownThread, letters: int
             kind="call",
             call=make_call_view(item),
             result=result,
-            output=shown.kept.get(item.call_id),
+            output=shown.story.kept.get(item.call_id),
             call_id=item.call_id,
             is_hidden=item.is_hidden,
             is_cut=item.result is not None and len(item.result) > letters,

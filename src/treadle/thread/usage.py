@@ -142,6 +142,11 @@ def sum_usage_by_turn(spent: Iterable[UsageEntry]) -> dict[int, Usage]:
     """The sum of each turn that used something, without what was merged: no turn used it."""
     sums: dict[int, Usage] = {}
     for one in spent:
-        if one.purpose != MERGED:
-            sums[one.turn] = sums.get(one.turn, Usage()) + one.usage
+        add_usage_to_turn(sums, one)
     return sums
+
+
+def add_usage_to_turn(sums: dict[int, Usage], one: UsageEntry) -> None:
+    """Count what was used to the sum of its turn; what was merged no turn used."""
+    if one.purpose != MERGED:
+        sums[one.turn] = sums.get(one.turn, Usage()) + one.usage

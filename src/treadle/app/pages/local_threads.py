@@ -20,7 +20,7 @@ from treadle.app.threads.thread_watch import ThreadWatch
 from treadle.core.messages import BlobRef
 from treadle.errors import UnknownThreadError
 from treadle.exchange.journal_files import JournalPart
-from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
+from treadle.exchange.readable_thread import ReadableThreadBuilder
 from treadle.pages.ports import FoundRow, LiveState, RowFilters, ShownThread, ThreadRow, ThreadRows
 from treadle.pages.site import HEARTBEAT_S
 from treadle.pages.thread_cells import cut_pieces, make_cells
@@ -29,6 +29,7 @@ from treadle.store.index.filters import ThreadFilters
 from treadle.store.local_store import LocalStore
 from treadle.thread.document import ThreadSummary
 from treadle.thread.ids import ShortIds, is_thread_id
+from treadle.thread.record import Head
 
 KEPT_THREADS_MAX: Final = 4
 """Threads that are kept as they were read: a long one takes seconds, and is turned over page by
@@ -39,11 +40,16 @@ LOOK_S: Final = 0.3
 
 
 class _KeptThread(Struct, frozen=True):
-    """A thread as it was read, and how its journals were on the disk before."""
+    """A thread as it was read, how its journals were on the disk before, and what goes on with it.
+
+    `heads` are the ends of the journals it was read from, its own last.
+    """
 
     shown: ShownThread
     journals: tuple[str, ...]
     stamps: tuple[tuple[int, int, int], ...]
+    heads: tuple[Head, ...]
+    builder: ReadableThreadBuilder
 
 
 class LocalThreads:
@@ -110,9 +116,12 @@ class LocalThreads:
         journals = self._list_journals(thread_id)
         stamps = self._stamp(journals)
         parts = read_journal_parts(self._store, thread_id, version)
-        shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
         with self._lock:
-            self._kept[place] = _KeptThread(shown, journals, stamps)
+            kept = self._kept.pop(place, None)  # nobody else goes on with it
+        builder, shown = _tell(parts, kept)
+        heads = tuple(part.head for part in parts)
+        with self._lock:
+            self._kept[place] = _KeptThread(shown, journals, stamps, heads, builder)
             self._kept.move_to_end(place)
             while len(self._kept) > KEPT_THREADS_MAX:
                 self._kept.popitem(last=False)
@@ -196,6 +205,26 @@ class LocalThreads:
                 return ()
             stamps.append((found.st_ino, found.st_size, found.st_mtime_ns))
         return tuple(stamps)
+
+
+def _tell(
+    parts: Sequence[JournalPart], earlier: _KeptThread | None
+) -> tuple[ReadableThreadBuilder, ShownThread]:
+    """Tell a thread, or go on with what was told of it, if its records still are the same."""
+    builder, own = ReadableThreadBuilder(), parts[-1].records
+    if earlier is not None:
+        heads, end = tuple(part.head for part in parts[:-1]), earlier.heads[-1]
+        if (
+            earlier.heads[:-1] == heads
+            and end.seq <= len(own)
+            and own[end.seq - 1].hash == end.hash
+        ):
+            builder = earlier.builder
+            builder.add_records(own[end.seq :], is_own=True)
+            return builder, ShownThread(builder.build())
+    for part in parts:
+        builder.add_records(part.records, is_own=part is parts[-1])
+    return builder, ShownThread(builder.build())
 
 
 def _make_row(line: ThreadSummary, ids: ShortIds) -> ThreadRow:

@@ -6,7 +6,7 @@ read when somebody wants to see it, not before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 
@@ -21,7 +21,6 @@ from treadle.exchange.readable_thread import (
     ReadableItem,
     ReadableMessage,
     ReadableNote,
-    list_kept_outputs,
     make_readable_thread,
 )
 from treadle.exchange.record_text import describe_record
@@ -74,8 +73,7 @@ def read_transcript(store: LocalStore, thread_id: str) -> Transcript:
     """
     journals = read_journal_parts(store, thread_id)
     story = make_readable_thread(journals)
-    kept = dict(list_kept_outputs(journals))
-    parts = [_make_part(item, kept) for turn in story.turns for item in turn.items]
+    parts = [_make_part(item, story.kept) for turn in story.turns for item in turn.items]
     if story.problem:
         parts.append(TranscriptPart(PartKind.NOTE, story.problem))
     return Transcript(parts, partial(read_whole_text, store))
@@ -106,7 +104,7 @@ def read_whole_text(store: LocalStore | None, part: TranscriptPart) -> tuple[byt
     return part.text.encode("utf-8", "replace"), False
 
 
-def _make_part(item: ReadableItem, kept: dict[str, BlobRef]) -> TranscriptPart:
+def _make_part(item: ReadableItem, kept: Mapping[str, BlobRef]) -> TranscriptPart:
     if isinstance(item, ReadableMessage):
         if item.who == NOTE:
             first, _, more = item.text.partition("\n")

@@ -111,7 +111,7 @@ def render_page(story: ReadableThread, author: str, page: int) -> str:
     Raises:
         Refusal: there is no such page.
     """
-    view = make_thread_page(ShownThread(story, {}), page)
+    view = make_thread_page(ShownThread(story), page)
     if view is None:
         raise make_not_found_refusal()
     values = {"view": view, "author": author, "changed_at": story.document.updated_at}

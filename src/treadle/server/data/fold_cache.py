@@ -238,7 +238,7 @@ def has_mark(db: Connection, key: str, mark: Mark) -> bool:
 
 def find_base_mark(db: Connection, key: str, base: Base) -> Mark | None:
     """Where the record that a fork goes on from stands now; `None` if its thread has it not."""
-    for record, _ in _read_records(db, key, base.version - 1, base.version):
+    for record, _ in read_records(db, key, base.version - 1, base.version):
         if record.is_at(base.version, base.hash):
             return Mark(record.seq, record.hash)
     return None
@@ -295,7 +295,7 @@ def _read_fold(db: Connection, key: str, mark: Mark) -> CachedFold:
     for own_key, at, header, branch in reversed(way):
         if folded is None or folded.key != own_key:
             folded = _start_fold(folded, own_key, header)
-        own = _read_records(db, own_key, folded.mark.seq, at.seq)
+        own = read_records(db, own_key, folded.mark.seq, at.seq)
         for record, size in own if branch is None else _add_sizes(branch):
             folded.add_record(record, size)
         if folded.mark != at:  # it was removed while it was read
@@ -316,7 +316,7 @@ def _read_branch(db: Connection, key: str, mark: Mark) -> list[Record]:
     Raises:
         Refusal: unfoldable; there is no such branch.
     """
-    own = (record for record, _ in _read_records(db, key, 0, SEQ_MAX))
+    own = (record for record, _ in read_records(db, key, 0, SEQ_MAX))
     branch = collect_merged_branch(own, mark.seq, mark.hash)
     if branch is None:
         raise make_missing_base_refusal()
@@ -366,7 +366,7 @@ def _restore_snapshot(db: Connection, key: str, seq: int) -> CachedFold | None:
 
 
 def _read_header(db: Connection, key: str) -> ThreadCreated:
-    for record, _ in _read_records(db, key, 0, 1):
+    for record, _ in read_records(db, key, 0, 1):
         return decode_header(record)
     raise make_missing_base_refusal()
 
@@ -386,7 +386,7 @@ def decode_header(first: Record) -> ThreadCreated:
     return header
 
 
-def _read_records(
+def read_records(
     db: Connection, key: str, after: int, through: int
 ) -> Iterator[tuple[Record, int]]:
     """Records as the database has them, each with its size as a line."""

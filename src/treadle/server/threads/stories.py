@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row, select
 from treadle.api.marks import Mark
 from treadle.core.messages import BlobRef
 from treadle.exchange.journal_files import JournalPart, make_journal_part
-from treadle.exchange.readable_thread import list_kept_outputs, make_readable_thread
+from treadle.exchange.readable_thread import ReadableThreadBuilder
 from treadle.pages.ports import ShownThread
 from treadle.server.accounts import access
 from treadle.server.accounts.shared_view import read_document, tell_document
@@ -28,6 +28,7 @@ from treadle.server.data.fold_cache import (
     find_base_mark,
     find_mark,
     read_lines,
+    read_records,
 )
 from treadle.server.data.schema import blobs, threads
 from treadle.server.refusals import make_not_found_refusal
@@ -47,6 +48,15 @@ class Story(Struct, frozen=True):
     keys: tuple[str, ...]
 
 
+class _KeptStory(Struct, frozen=True, eq=False):
+    """A story, the marks of what it was made of, and what goes on with it; `size` in bytes."""
+
+    story: Story
+    places: tuple[Place, ...]
+    builder: ReadableThreadBuilder
+    size: int
+
+
 class _Telling:
     """Held while a story is made."""
 
@@ -63,15 +73,30 @@ class StoryCache:
     def __init__(self) -> None:
         self._lock = Lock()
         self._telling: WeakValueDictionary[str, _Telling] = WeakValueDictionary()
-        self._stories: OrderedDict[tuple[Place, ...], Story] = OrderedDict()
+        self._stories: OrderedDict[str, _KeptStory] = OrderedDict()
 
     def find(self, places: tuple[Place, ...]) -> Story | None:
         """The story of these journals."""
+        key = places[-1][0]
         with self._lock:
-            found = self._stories.get(places)
-            if found is not None:
-                self._stories.move_to_end(places)
-            return found
+            found = self._stories.get(key)
+            if found is None or found.places != places:
+                return None
+            self._stories.move_to_end(key)
+            return found.story
+
+    def take_earlier(self, places: tuple[Place, ...]) -> _KeptStory | None:
+        """Take out a story that these journals may go on from: all marks but the last are the same.
+
+        Who takes it goes on with it, so nobody else finds it; that its last mark still is one of
+        the thread is to be looked at.
+        """
+        key, version, _ = places[-1]
+        with self._lock:
+            found = self._stories.get(key)
+            if found is None or found.places[:-1] != places[:-1] or found.places[-1][1] >= version:
+                return None
+            return self._stories.pop(key)
 
     @contextmanager
     def hold(self, key: str) -> Iterator[None]:
@@ -81,12 +106,11 @@ class StoryCache:
         with telling.lock:
             yield
 
-    def put(self, places: tuple[Place, ...], story: Story) -> None:
+    def put(self, kept: _KeptStory) -> None:
         """Keep one in place of what is known of the thread by now."""
         with self._lock:
-            for old in [old for old in self._stories if old[-1][0] == places[-1][0]]:
-                del self._stories[old]
-            self._stories[places] = story
+            self._stories[kept.places[-1][0]] = kept
+            self._stories.move_to_end(kept.places[-1][0])
             while len(self._stories) > STORY_COUNT_MAX:
                 self._stories.popitem(last=False)
 
@@ -125,25 +149,40 @@ def read_story(context: Context, thread_id: str, version: int | None = None) -> 
         mark = None if places is None else find_mark(context.db, row.key, version)
         if mark is None or places is None:
             raise make_not_found_refusal()
-        return _tell(context, (*places[:-1], (row.key, mark.seq, mark.hash)), is_kept=False)
+        return _tell(context.db, (*places[:-1], (row.key, mark.seq, mark.hash)), None).story
     if places is None:
         document = read_document(context.db, row)
-        return Story(ShownThread(tell_document(document), {}), (row.key,))
+        return Story(ShownThread(tell_document(document)), (row.key,))
     found = STORY_CACHE.find(places)
     if found is not None:
         return found
     # All who watch ask at once when something has come: one tells it, the others wait for that.
     with STORY_CACHE.hold(row.key):
-        return STORY_CACHE.find(places) or _tell(context, places)
+        found = STORY_CACHE.find(places)
+        if found is not None:
+            return found
+        kept = _tell(context.db, places, STORY_CACHE.take_earlier(places))
+        if kept.size <= STORY_SIZE_MAX:
+            STORY_CACHE.put(kept)
+        return kept.story
 
 
-def _tell(context: Context, places: tuple[Place, ...], *, is_kept: bool = True) -> Story:
-    parts = _read_parts(context.db, places)
-    shown = ShownThread(make_readable_thread(parts), dict(list_kept_outputs(parts)))
-    story = Story(shown, tuple(key for key, _, _ in places))
-    if is_kept and sum(len(part.data) for part in parts) <= STORY_SIZE_MAX:
-        STORY_CACHE.put(places, story)
-    return story
+def _tell(db: Connection, places: tuple[Place, ...], earlier: _KeptStory | None) -> _KeptStory:
+    """Tell a thread, or go on with what was told of it: who watches has each record told once."""
+    builder, size, starts = ReadableThreadBuilder(), 0, [0] * len(places)
+    if earlier is not None:
+        key, version, chain_hash = earlier.places[-1]
+        # Not after a scrub, or where another branch was taken in place of this one.
+        if find_mark(db, key, version) == Mark(version, chain_hash):
+            builder, size = earlier.builder, earlier.size
+            starts = [*(seq for _, seq, _ in places[:-1]), version]
+    for place, start in zip(places, starts, strict=True):
+        key, version, _ = place
+        for record, length in read_records(db, key, start, version):
+            builder.add_records((record,), is_own=place is places[-1])
+            size += length
+    story = Story(ShownThread(builder.build()), tuple(key for key, _, _ in places))
+    return _KeptStory(story, places, builder, size)
 
 
 def _read_parts(db: Connection, places: tuple[Place, ...]) -> list[JournalPart]:
@@ -175,7 +214,7 @@ def read_whole_output(context: Context, thread_id: str, call_id: str) -> bytes:
         Refusal: there is no such thread or call that the caller may read.
     """
     story = read_story(context, thread_id)
-    kept = story.shown.kept.get(call_id)
+    kept = story.shown.story.kept.get(call_id)
     body = None if kept is None else _find_blob(context.db, story, kept)
     if body is not None:
         return body
