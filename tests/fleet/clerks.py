@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -90,6 +91,7 @@ is_hasty = BUG == "acknowledges first"
 fleet = Fleet(
     cast("Scheduler", AcknowledgesFirst(queue)) if is_hasty else queue,
     sweep_s=3600 if is_hasty else 0.5,  # it would find out what it has done
+    deaths_max=int(os.environ.get("FLEET_DEATHS", "5")),
 )
 clerk = Agent("clerk", model=ScriptedModel.of(PAY, ALSO, DONE), tools=[pay], store=store)
 many = Agent("many", model=ScriptedModel.of(PAY, ALSO, PAY, ALSO, DONE), tools=[pay], store=store)
@@ -99,3 +101,18 @@ asking = Agent(
 fleet.add(clerk)
 fleet.add(many)
 fleet.add(asking)
+
+
+@tool(effect=EffectClass.MUTATE)
+async def drop(context: ToolContext) -> str:
+    """End the process that runs it, as a program without memory is ended."""
+    with (FOLDER / "ledger").open("a") as ledger:
+        ledger.write(f"dropped {context.thread_id} {context.call_id} {os.getpid()}\n")
+    if not (FOLDER / "mended").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "dropped nothing"
+
+
+DROP = {"calls": [{"tool": "drop", "arguments": {}}]}
+deadly = Agent("deadly", model=ScriptedModel.of(DROP, DROP, DROP, DONE), tools=[drop], store=store)
+fleet.add(deadly)

@@ -185,11 +185,24 @@ async def check_stalled(queue: Scheduler) -> None:
     async def is_found() -> bool:
         return bool(await queue.retry_stalled())
 
+    async def find_deaths() -> int:
+        [state] = await queue.list()
+        return state.job.deaths
+
     await until(is_found)
+    assert await find_deaths() == 1
     begun.clear()
     async with working(queue, perform):
         await begun.wait()
         assert await all_are(queue, JobStatus.RUNNING)
+        begun.clear()
+        ends[-1].set_result(JobEnd(JobStatus.QUEUED, deaths=1))
+        await begun.wait()
+        assert await find_deaths() == 1  # nothing of it was begun
+        begun.clear()
+        ends[-1].set_result(JobEnd(JobStatus.QUEUED))
+        await begun.wait()
+        assert await find_deaths() == 0
         ends[-1].set_result(DONE)
         await until(lambda: all_are(queue, JobStatus.DONE))
 

@@ -26,9 +26,15 @@ PROGRAM = Path(__file__).with_name("clerks.py")
 class Team:
     """A fleet of processes, with its database, its ledger, and this process' part in it."""
 
-    def __init__(self, folder: Path, url: str, kind: str, bug: str = "") -> None:
+    def __init__(self, folder: Path, url: str, kind: str, bug: str = "", deaths: int = 5) -> None:
         self.folder = folder
-        told = {"FOLDER": str(folder), "URL": url, "STORE": kind, "BUG": bug}
+        told = {
+            "FOLDER": str(folder),
+            "URL": url,
+            "STORE": kind,
+            "BUG": bug,
+            "DEATHS": str(deaths),
+        }
         self.told = {f"FLEET_{name}": value for name, value in told.items()}
         self.environment = {**os.environ, **self.told}
         self.workers: list[subprocess.Popen[str]] = []
@@ -85,6 +91,7 @@ class Team:
         return await self.status(submitted) is status
 
     async def count_uncertain(self, submitted: SubmittedTask[Any]) -> int:
+        """How often a call is told as uncertain, of a task that is over."""
         records = [bytes(one.event) async for one in submitted.follow()]
         return sum(b'"tool_uncertain"' in one for one in records)
 
@@ -94,8 +101,20 @@ class Team:
             worker.communicate()
 
 
+def run_fleet_command(
+    team: Team, *arguments: str, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """`treadle fleet`, as a person types it."""
+    command = [sys.executable, "-m", "treadle", "fleet", "--in", f"{PROGRAM}:fleet", *arguments]
+    return subprocess.run(
+        command, env=team.environment, input=stdin, capture_output=True, text=True, timeout=100
+    )
+
+
 @contextmanager
-def make_team(folder: Path, postgres: Postgres, kind: str, bug: str = "") -> Iterator[Team]:
+def make_team(
+    folder: Path, postgres: Postgres, kind: str, bug: str = "", deaths: int = 5
+) -> Iterator[Team]:
     """A fleet on a database of its own; `bug` is what is planted in its workers."""
     name = postgres.create()
     url = postgres.url(name)
@@ -104,7 +123,7 @@ def make_team(folder: Path, postgres: Postgres, kind: str, bug: str = "") -> Ite
         database.prepare(is_migrating=True)
         populate(database)
         database.dispose()
-    found = Team(folder, url, kind, bug)
+    found = Team(folder, url, kind, bug, deaths)
     try:
         yield found
     finally:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,8 @@ from typing import Any
 import pytest
 
 from fleet.queue_checks import until
-from fleet.teams import PROGRAM, Team, make_team
+from fleet.teams import Team, make_team
+from fleet.teams import run_fleet_command as run
 from server.databases import Postgres
 
 
@@ -20,13 +19,6 @@ from server.databases import Postgres
 def team(tmp_path: Path, postgres: Postgres) -> Iterator[Team]:
     with make_team(tmp_path, postgres, "folder") as found:
         yield found
-
-
-def run(team: Team, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "treadle", "fleet", "--in", f"{PROGRAM}:fleet", *arguments]
-    return subprocess.run(
-        command, env=team.environment, input=stdin, capture_output=True, text=True, timeout=100
-    )
 
 
 def read(team: Team) -> dict[str, Any]:
@@ -40,7 +32,7 @@ async def are(team: Team, statuses: list[str]) -> bool:
 
 
 async def test_tasks_are_submitted_shown_cancelled_and_tried_again(team: Team) -> None:
-    assert "one of: clerk, many, asking" in run(team, "submit", "Pay.").stderr
+    assert "one of: clerk, many, asking, deadly" in run(team, "submit", "Pay.").stderr
     done = run(team, "submit", "-", "--agent", "clerk", "--user", "ann", stdin="One\n\nTwo\n")
     first, second = done.stdout.split()
     assert run(team, "submit", "Ask me", "--agent", "asking", "--key", "k").returncode == 0

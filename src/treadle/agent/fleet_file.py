@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from treadle.agent.fleet import Fleet
+from treadle.agent.job_mark import describe_deaths, find_problem
 from treadle.app.python_files import use_name_in_file
 from treadle.core.llm import Usage
 from treadle.errors import (
@@ -36,7 +37,8 @@ _OPEN: Final = (JobStatus.RUNNING, JobStatus.WAITING, JobStatus.FAILED, JobStatu
 class FleetTask(Struct, frozen=True):
     """A task of a fleet: its job, and what its thread says.
 
-    `usage` is what it has used of models so far; `problem` why the thread cannot be read.
+    `usage` is what it has used of models so far; `problem` why the thread cannot be read, or why
+    no worker tries it any more.
     """
 
     thread: str
@@ -115,7 +117,10 @@ def _describe(fleet: Fleet, state: JobState) -> FleetTask:
         fold = fleet.load(job.thread)
     except TreadleError as error:
         return replace(task, problem=error.message)
-    return replace(task, title=fold.title() or "", usage=fold.usage)
+    problem = find_problem(fold)
+    if state.status is JobStatus.FAILED and not problem and job.deaths:
+        problem = describe_deaths(job.deaths)
+    return replace(task, title=fold.title() or "", usage=fold.usage, problem=problem)
 
 
 async def find_task(fleet: Fleet, text: str) -> str:

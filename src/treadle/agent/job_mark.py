@@ -20,6 +20,10 @@ CANCELLED_TAG: Final = "cancelled"
 """Of a thread that nobody is to work on any more, though its task is not over."""
 
 
+PROBLEM_NAME: Final = "fleet_problem"
+"""Under this name it says why no worker tries it any more, until somebody has it tried again."""
+
+
 class JobOptions(TypedDict, total=False):
     """What is said of a task that is submitted.
 
@@ -73,6 +77,16 @@ def find_mark(fold: ThreadFold) -> JobMark | None:
     except msgspec.ValidationError:
         return None
     return mark if isinstance(fold.machine, TaskMachine) else None
+
+
+def find_problem(fold: ThreadFold) -> str:
+    """Why no worker tries the task of a thread any more; empty if they do."""
+    return str(fold.metadata.extra.get(PROBLEM_NAME, ""))
+
+
+def describe_deaths(count: int) -> str:
+    """Why a task is set aside at which workers have died."""
+    return "its worker died once" if count == 1 else f"its worker died {count} times"
 
 
 def is_over(fold: ThreadFold) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from treadle.agent.job_mark import CANCELLED_TAG, find_mark, is_over
+from treadle.agent.job_mark import CANCELLED_TAG, find_mark, find_problem, is_over
 from treadle.errors import TreadleError
 from treadle.fleet.port import Job, JobState, JobStatus
 from treadle.store.threads import AnyThreads
@@ -36,7 +36,8 @@ def list_lost_jobs(
                 _log.warning("%s cannot be looked at: %s", thread_id, error)
                 continue
             mark = find_mark(fold)
-            if mark is None or is_over(fold) or CANCELLED_TAG in fold.metadata.tags:
+            is_left = CANCELLED_TAG in fold.metadata.tags or find_problem(fold)
+            if mark is None or is_over(fold) or is_left:
                 if status is None:
                     settled.add(thread_id)
             elif status is None or not fold.machine.questions:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, cast
 from treadle.agent.builders import make_builder, open_engine
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.definition import AgentDefinition
-from treadle.agent.job_mark import CANCELLED_TAG, JobMark, Membership, find_mark
+from treadle.agent.job_mark import CANCELLED_TAG, JobMark, Membership, find_mark, find_problem
 from treadle.agent.result import Result
 from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Decision, Question
@@ -58,7 +58,7 @@ class SubmittedTask(Generic[OutputT]):
             BudgetExceeded: a limit of steps, tokens, cost or time is used up.
             AgentFailed: the task ended without an answer.
             ApprovalNeeded: a call waits for a person; `approve` or `reject`, and wait again.
-            AgentError: it was cancelled.
+            AgentError: it was cancelled, or cannot be worked on; the message says why.
             StoreError: the store refused.
         """
         async for fold in self._look():
@@ -84,6 +84,8 @@ class SubmittedTask(Generic[OutputT]):
             raise ApprovalNeeded(self.id, calls)
         if CANCELLED_TAG in fold.metadata.tags:
             raise AgentError("the task was cancelled", hint="fleet.retry(ID) goes on with it")
+        if why := find_problem(fold):
+            raise AgentError(f"no worker tries it any more: {why}", hint="fleet.retry(ID) does")
         return None
 
     async def follow(self) -> AsyncGenerator[Record, None]:

@@ -12,6 +12,7 @@ from treadle.thread.ids import ShortIds
 from treadle.thread.safe_text import sanitize_text
 
 _TITLE_MAX: Final = 50
+_PROBLEM_MAX: Final = 100
 _ORDER: Final = ("running", "waiting", "failed", "queued", "cancelled", "done")
 
 
@@ -24,9 +25,9 @@ def print_fleet(view: FleetView) -> None:
     for one in sorted(view.tasks, key=lambda task: _ORDER.index(task.status)):
         is_due = one.attempts and one.status in ("running", "queued")
         tries = f"try {one.attempts + 1}" if is_due else ""
-        words = [one.agent, one.user, tries, describe_cost(one.usage)]
+        words = [one.agent, one.user, tries, describe_cost(one.usage), one.problem[:_PROBLEM_MAX]]
         about = ", ".join(word for word in words if word)
-        title = sanitize_text(one.problem or one.title)[:_TITLE_MAX]
+        title = sanitize_text(one.title)[:_TITLE_MAX]
         click.echo(f"{ids.shorten(one.thread)}  {one.status:9}  {title}  ({sanitize_text(about)})")
     if more := sum(view.counts.values()) - len(view.tasks):
         click.echo(f"and {more} more")

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+from msgspec.structs import replace
+
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
 
 _POLL_S = 0.02
@@ -100,6 +102,8 @@ class MemoryScheduler:
             row.status = JobStatus.DONE  # the other one goes on with it
             return
         row.status = end.status
+        if is_again:
+            row.job = replace(row.job, deaths=end.deaths)
         row.worker = 0
         row.attempts += 1
         row.start_at = datetime.now(UTC) + timedelta(seconds=end.delay_s)
@@ -112,7 +116,7 @@ class MemoryScheduler:
             if one.status is JobStatus.RUNNING and one.worker not in self._workers
         ]
         for row in stalled:
-            self._leave(row, JobEnd(JobStatus.QUEUED))
+            self._leave(row, JobEnd(JobStatus.QUEUED, deaths=row.job.deaths + 1))
         return [row.job.thread for row in stalled]
 
     async def cancel(self, thread_id: str) -> bool:

@@ -30,6 +30,7 @@ class Job(Struct, frozen=True):
         user: for whom it is. Of jobs of one priority, those of a user who has fewer waiting are
             taken first.
         start_at: not before this moment, which has a time zone.
+        deaths: how often in a row its worker has died at it. The queue counts.
     """
 
     thread: str
@@ -38,6 +39,7 @@ class Job(Struct, frozen=True):
     priority: int = 0
     user: str = ""
     start_at: datetime | None = None
+    deaths: int = 0
 
 
 class JobStatus(Enum):
@@ -53,10 +55,15 @@ class JobStatus(Enum):
 
 
 class JobEnd(Struct, frozen=True):
-    """How a worker leaves a job: as `status`. `QUEUED` is once more, after `delay_s` seconds."""
+    """How a worker leaves a job: as `status`. `QUEUED` is once more, after `delay_s` seconds.
+
+    `deaths` is what the job's own are then: none, as its worker has lived; or those that it had, if
+    nothing of it was begun.
+    """
 
     status: JobStatus
     delay_s: float = 0.0
+    deaths: int = 0
 
 
 class JobState(Struct, frozen=True):
@@ -106,7 +113,11 @@ class Scheduler(Protocol):
         ...
 
     async def retry_stalled(self) -> list[str]:
-        """Queue the jobs whose worker has not been heard of for too long; gives their threads."""
+        """Queue the jobs whose worker has not been heard of for too long, with one death more.
+
+        Returns:
+            Their threads.
+        """
         ...
 
     async def cancel(self, thread_id: str) -> bool:

@@ -115,8 +115,10 @@ class ProcrastinateScheduler:
             stalled = await manager.get_stalled_jobs(seconds_since_heartbeat=self._stalled_s)
             threads = []
             for row in stalled:
-                is_ours = row.queue.startswith(PREFIX)
-                if is_ours and await leave_row(self._app, row, JobEnd(JobStatus.QUEUED)):
+                if not row.queue.startswith(PREFIX):
+                    continue
+                end = JobEnd(JobStatus.QUEUED, deaths=read_job(row).deaths + 1)
+                if await leave_row(self._app, row, end):
                     threads.append(str(row.lock))
             return threads
 

@@ -37,8 +37,12 @@ SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND status = 'doing'
 AND worker_id IS NOT DISTINCT FROM %(worker)s AND attempts = %(attempts)s FOR UPDATE) """
 _FINISH: Final = f"""{_MINE}SELECT id,
 procrastinate_finish_job_v1(id, %(status)s::procrastinate_job_status, false) FROM mine"""  # noqa: S608
-_REPEAT: Final = f"""{_MINE}SELECT id, procrastinate_retry_job_v2(
-id, now() + make_interval(secs => %(delay_s)s), NULL, %(queue)s, NULL) FROM mine"""  # noqa: S608
+# The function sees what stands before it in its own statement, as it is a volatile one.
+_REPEAT: Final = """WITH mine AS (
+UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::integer)
+WHERE id = %(id)s AND status = 'doing' AND worker_id IS NOT DISTINCT FROM %(worker)s
+AND attempts = %(attempts)s RETURNING id) SELECT id, procrastinate_retry_job_v2(
+id, now() + make_interval(secs => %(delay_s)s), NULL, %(queue)s, NULL) FROM mine"""
 
 
 def make_row(job: Job, rank: int) -> Row:
@@ -59,7 +63,8 @@ def read_job(row: Row) -> Job:
     told: dict[str, Any] = row.task_kwargs
     start_at = None if row.queue == WAITING_QUEUE else row.scheduled_at
     queue, priority, user = told["queue"], told["priority"], told["user"]
-    return Job(str(row.lock), row.task_name, queue, priority, user, start_at)
+    deaths = told.get("deaths", 0)  # earlier versions did not count them
+    return Job(str(row.lock), row.task_name, queue, priority, user, start_at, deaths)
 
 
 def find_status(row: Row) -> JobStatus:
@@ -84,7 +89,7 @@ async def leave_row(app: App, row: Row, end: JobEnd) -> bool:
     if end.status is JobStatus.WAITING:
         delay_s, queue = _FAR_S, WAITING_QUEUE
     try:
-        again = {**told, "delay_s": delay_s, "queue": queue}
+        again = {**told, "delay_s": delay_s, "queue": queue, "deaths": end.deaths}
         return bool(await connector.execute_query_all_async(_REPEAT, **again))
     except exceptions.UniqueViolation:  # another job of the thread is queued, which goes on with it
         ended = {**told, "status": "succeeded"}

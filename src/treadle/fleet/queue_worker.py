@@ -122,7 +122,8 @@ class QueueWorker:
         taken = await self._manager.list_jobs_async(status="doing", worker_id=self._worker)
         for row in taken:
             if row.id not in known:
-                await leave_row(self._app, row, JobEnd(JobStatus.QUEUED))
+                end = JobEnd(JobStatus.QUEUED, deaths=read_job(row).deaths)
+                await leave_row(self._app, row, end)
         self._is_in_doubt = False
 
     async def _work(self, row: Row, cancelled: asyncio.Event, stop: asyncio.Event) -> None:

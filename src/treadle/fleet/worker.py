@@ -16,6 +16,10 @@ SWEEP_S: Final = 15.0
 """How often it is looked for jobs that are stalled, and for threads that have none."""
 _FAULT_S: Final = 60.0
 """When a job is tried again whose work has raised what nobody expects."""
+_CROWD_S: Final = 2.0
+"""When a job is taken again that is to be alone, or that came while another one is."""
+DEATHS_MAX: Final = 5
+"""So often in a row the worker of a job may die at it."""
 
 
 class Hand(Protocol):
@@ -43,10 +47,15 @@ class FleetWorker:
         scheduler: the queue.
         hand: works on threads.
         sweep_s: how often the queue is compared with the journals.
+        deaths_max: the last try of a job that is left by so many deaths is made alone: not each one
+            that stood beside what kills is to be taken for it.
     """
 
-    def __init__(self, scheduler: Scheduler, hand: Hand, sweep_s: float) -> None:
+    def __init__(
+        self, scheduler: Scheduler, hand: Hand, sweep_s: float, deaths_max: int = DEATHS_MAX
+    ) -> None:
         self._scheduler, self._hand, self._sweep_s = scheduler, hand, sweep_s
+        self._deaths_max, self._suspect, self._clear_until = deaths_max, "", 0.0
         self.running: dict[str, Job] = {}
         """What is being worked on, by thread."""
         self.done_count = 0
@@ -60,6 +69,8 @@ class FleetWorker:
         """
 
         async def perform(job: Job, cancelled: asyncio.Event) -> JobEnd:
+            if not self._may_begin(job):
+                return JobEnd(JobStatus.QUEUED, _CROWD_S, job.deaths)
             self.running[job.thread] = job
             try:
                 return await self._hand.work(job, stop, cancelled)
@@ -68,6 +79,8 @@ class FleetWorker:
                 return JobEnd(JobStatus.QUEUED, _FAULT_S)
             finally:
                 self.running.pop(job.thread, None)
+                if self._suspect == job.thread:
+                    self._suspect = ""
                 self.done_count += 1
 
         sweeping = asyncio.create_task(self._sweep_for_ever())
@@ -75,6 +88,21 @@ class FleetWorker:
             await self._scheduler.run(perform, queues, concurrency, stop)
         finally:
             sweeping.cancel()
+
+    def _may_begin(self, job: Job) -> bool:
+        """Whether a job is begun here now; one at its last try, if nothing else is at work.
+
+        Until then no other is begun. It waits in the queue and not here, where the death of
+        another one would count as its own.
+        """
+        now = asyncio.get_running_loop().time()
+        if not 0 < job.deaths >= self._deaths_max - 1:
+            return not self._suspect and now >= self._clear_until
+        if self.running:
+            self._clear_until = now + 2 * _CROWD_S
+            return False
+        self._suspect, self._clear_until = job.thread, 0.0
+        return True
 
     async def _sweep_for_ever(self) -> None:
         while True:

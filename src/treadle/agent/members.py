@@ -1,0 +1,55 @@
+"""The agents of a fleet, and the threads of their tasks, in whichever stores these are."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from treadle.agent.definition import AgentDefinition
+from treadle.errors import UnknownThreadError
+from treadle.store.threads import AnyThreads
+from treadle.thread.codec import Entry
+from treadle.thread.fold import ThreadFold
+
+
+class Members:
+    """The agents of a fleet, by their names."""
+
+    def __init__(self) -> None:
+        self.agents: dict[str, AgentDefinition] = {}
+        """Each has a `membership`."""
+
+    def list_stores(self) -> list[AnyThreads]:
+        """Where tasks are, each once."""
+        found: list[AnyThreads] = []
+        for agent in self.agents.values():
+            if agent.membership.store not in found:
+                found.append(agent.membership.store)
+        return found
+
+    def load(self, thread_id: str) -> ThreadFold:
+        """A thread as it stands; raises `UnknownThreadError`, or `StoreError`."""
+        for store in self.list_stores():
+            with suppress(UnknownThreadError):
+                return store.load(thread_id).fold
+        raise UnknownThreadError(f"no store of this fleet has a thread {thread_id}")
+
+    def record(self, thread_id: str, *facts: Entry) -> ThreadFold:
+        """Record facts in a thread, and give it as it stands then.
+
+        Raises:
+            UnknownThreadError: there is none.
+            ThreadBusyError: somebody works on it.
+            StoreError: the store refused.
+        """
+        for store in self.list_stores():
+            with suppress(UnknownThreadError):
+                writer = store.open(thread_id)
+                try:
+                    for fact in facts:
+                        writer.stage(fact)
+                    writer.write()
+                    writer.sync()
+                    return writer.fold
+                finally:
+                    writer.close()
+        raise UnknownThreadError(f"no store of this fleet has a thread {thread_id}")

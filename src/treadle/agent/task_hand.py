@@ -1,0 +1,150 @@
+"""Works on the tasks of a fleet: what a worker asks about each of its jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Final
+
+from treadle.agent.builders import open_engine
+from treadle.agent.definition import AgentDefinition
+from treadle.agent.job_mark import (
+    CANCELLED_TAG,
+    PROBLEM_NAME,
+    JobMark,
+    describe_deaths,
+    find_mark,
+    is_over,
+)
+from treadle.agent.lost_jobs import list_lost_jobs
+from treadle.agent.members import Members
+from treadle.errors import StoreError, ThreadBusyError, TreadleError, UnknownThreadError
+from treadle.fleet.port import Job, JobEnd, JobState, JobStatus
+from treadle.outputs import Output, StateStarted, TurnFinished, TurnOutcome
+from treadle.runtime.engine import AgentEngine
+from treadle.thread.facts import ExtraSet, Tagged
+
+_log = logging.getLogger("treadle.fleet")
+
+BUSY_S: Final = 1.0
+"""When a thread is looked at again that somebody else holds."""
+STORE_S: Final = 5.0
+"""When one is that the store refused."""
+MODEL_S: Final = 60.0
+"""When a task goes on for which no model answers."""
+STRANGER_S: Final = 30.0
+"""When a job is tried again whose agent this worker does not have."""
+DRAIN_S: Final = 25.0
+"""How long a step may take to end when a worker is to stop; those who stop workers wait 30 s."""
+
+
+class TaskHand:
+    """What a worker of a fleet asks (`treadle.fleet.worker.Hand`).
+
+    Args:
+        members: the fleet's agents.
+        deaths_max: a task whose worker has died so often in a row is set aside.
+    """
+
+    def __init__(self, members: Members, deaths_max: int) -> None:
+        self._members, self._deaths_max = members, deaths_max
+        self._settled: set[str] = set()
+        """Threads that need no job any more, or never did."""
+
+    async def work(self, job: Job, stop: asyncio.Event, cancelled: asyncio.Event) -> JobEnd:
+        """Work on the task of a job. See `treadle.fleet.worker.Hand.work`."""
+        agent = self._members.agents.get(job.agent)
+        if agent is None:
+            _log.warning("%s is for %r, whom this worker does not have", job.thread, job.agent)
+            return JobEnd(JobStatus.QUEUED, STRANGER_S)
+        try:
+            return await self._work_or_set_aside(agent, job, stop, cancelled)
+        except ThreadBusyError:
+            return JobEnd(JobStatus.QUEUED, BUSY_S, job.deaths)
+        except StoreError as error:
+            _log.warning("%s goes on later: %s", job.thread, error)
+            return JobEnd(JobStatus.QUEUED, STORE_S, job.deaths)
+
+    async def _work_or_set_aside(
+        self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
+    ) -> JobEnd:
+        try:
+            if job.deaths < self._deaths_max:
+                return await self._work_on(agent, job, stop, cancelled)
+            why = describe_deaths(job.deaths)
+        except (ThreadBusyError, StoreError):
+            raise
+        except TreadleError as error:
+            why = error.message
+        _log.error("%s is set aside: %s", job.thread, why)
+        if job.deaths <= self._deaths_max:  # else to open its thread was what killed
+            with suppress(UnknownThreadError):
+                note = ExtraSet({PROBLEM_NAME: why})
+                await asyncio.to_thread(self._members.record, job.thread, note)
+        return JobEnd(JobStatus.FAILED)
+
+    async def _work_on(
+        self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
+    ) -> JobEnd:
+        async with AsyncExitStack() as stack:
+            checkout = None
+            if (repositories := agent.options.get("repositories")) is not None:
+                loaded = await asyncio.to_thread(agent.membership.store.load, job.thread)
+                mark = find_mark(loaded.fold) or JobMark(job.agent)
+                opened = repositories.open(job.thread, mark.repository, mark.ref)
+                checkout = await stack.enter_async_context(opened)
+            opening = open_engine(agent, job.thread, agent.membership.deps, checkout)
+            engine = await stack.enter_async_context(opening)
+            return await self._drive(engine, stop, cancelled)
+
+    async def _drive(
+        self, engine: AgentEngine, stop: asyncio.Event, cancelled: asyncio.Event
+    ) -> JobEnd:
+        driver = engine.driver
+        if CANCELLED_TAG in driver.journal.fold.metadata.tags:
+            return JobEnd(JobStatus.CANCELLED)
+
+        def leave_after_step(output: Output) -> None:
+            # Told before what is due begins: so nothing of the next step does.
+            if stop.is_set() and isinstance(output, StateStarted):
+                driver.interrupt()
+
+        async def leave_late() -> None:
+            await stop.wait()
+            await asyncio.sleep(DRAIN_S)
+            driver.interrupt()
+
+        async def leave_now() -> None:
+            await cancelled.wait()
+            driver.interrupt()
+
+        driver.add_listener(leave_after_step)
+        waits = [asyncio.create_task(leave_late()), asyncio.create_task(leave_now())]
+        try:
+            finished = await engine.resume()
+        finally:
+            for one in waits:
+                one.cancel()
+        if cancelled.is_set() and not is_over(driver.journal.fold):
+            driver.record(Tagged((CANCELLED_TAG,)))
+            return JobEnd(JobStatus.CANCELLED)
+        return _find_end(finished, has_ended=is_over(driver.journal.fold))
+
+    def find_lost(self, states: Sequence[JobState]) -> list[Job]:
+        """Jobs that the queue should have. See `treadle.fleet.worker.Hand.find_lost`."""
+        return list_lost_jobs(self._members.list_stores(), states, self._settled)
+
+
+def _find_end(finished: TurnFinished, *, has_ended: bool) -> JobEnd:
+    """How a job is left whose task has stopped like this."""
+    if finished.outcome is TurnOutcome.DONE:
+        return JobEnd(JobStatus.DONE)
+    if has_ended:
+        return JobEnd(JobStatus.FAILED)
+    if finished.outcome is TurnOutcome.APPROVAL:
+        return JobEnd(JobStatus.WAITING)
+    if finished.outcome is TurnOutcome.INTERRUPTED:
+        return JobEnd(JobStatus.QUEUED)
+    return JobEnd(JobStatus.QUEUED, MODEL_S)
