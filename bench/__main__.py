@@ -8,6 +8,7 @@ from pathlib import Path
 from bench import (
     chat,
     commits,
+    fleet,
     machine,
     model_requests,
     pages,
@@ -49,6 +50,7 @@ def main() -> None:
         *pages.measure(),
         *writers.measure(),
         *postgres_turns.measure(),
+        *fleet.measure(),
         *redaction.measure(),
     ]
     print_table(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final, Generic, cast
 
 from treadle.agent.builders import make_builder, open_engine
@@ -25,6 +26,7 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.runtime.output_modes import find_output_mode
+from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Recovered
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Record
@@ -165,18 +167,26 @@ async def submit_task(
             + ("in no repository" if mark.repository else "in a repository, and none is named"),
             hint="Agent(..., repositories=Repositories(FOLDER)); submit(..., repository=URL)",
         )
-    thread_id = membership.store.find_key(key) if key else None
-    if thread_id is None:
+    # A program submits many at a time: while a store waits for its disk, others go on.
+    fold = await asyncio.to_thread(_find_task, membership.store, key)
+    if fold is None:
         async with AsyncExitStack() as stack:
             context = definition.make_context(membership.deps)
             builder = await make_builder(definition, prompt, context, stack)
-            thread_id = builder.begin(key, mark.make_fact(), _SUBMITTED)
-    fold = membership.store.load(thread_id).fold
+            begin = partial(builder.begin, key, mark.make_fact(), _SUBMITTED)
+            fold = await asyncio.to_thread(begin)
     if not isinstance(fold.machine, TaskMachine):
         raise UsageError(f"the key {key!r} is that of a conversation", hint="another key")
+    thread_id = fold.header.thread
     if not fold.machine.is_over:
         await membership.scheduler.submit([(find_mark(fold) or mark).make_job(thread_id)])
     return SubmittedTask(definition, thread_id)
+
+
+def _find_task(store: AnyThreads, key: str) -> ThreadFold | None:
+    """What has this key already; `None` for none."""
+    thread_id = store.find_key(key) if key else None
+    return None if thread_id is None else store.load(thread_id).fold
 
 
 def get_membership(definition: AgentDefinition) -> Membership:

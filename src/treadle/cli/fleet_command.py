@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from treadle.agent.fleet import Fleet
 
 T = TypeVar("T")
+
+AT_ONCE: Final = 16
+"""Tasks that are submitted at a time: a database makes many durable at once."""
 
 
 @click.group("fleet", invoke_without_command=True)
@@ -66,7 +70,7 @@ def _use(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
 @click.option("--at", "start_at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
 @click.pass_obj
 def submit(place: str, /, task: str, **given: Any) -> None:
-    """Submit a task; `-` reads one a line from stdin. Prints the ids of their threads.
+    """Submit a task; `-` reads one a line from stdin. Prints the ids of their threads, in order.
 
     \b
     treadle fleet submit --agent support "Where is order 7?"
@@ -82,9 +86,13 @@ def submit(place: str, /, task: str, **given: Any) -> None:
         from treadle.agent.fleet_file import choose_agent
 
         agent = choose_agent(fleet, given.pop("agent"))
-        for one in tasks:
-            found = await fleet.submit(agent, one, **given)
-            submitted.append(found.id)
+        for start in range(0, len(tasks), AT_ONCE):
+            some = (fleet.submit(agent, one, **given) for one in tasks[start : start + AT_ONCE])
+            found = await asyncio.gather(*some, return_exceptions=True)
+            submitted.extend(one.id for one in found if not isinstance(one, BaseException))
+            for error in found:
+                if isinstance(error, BaseException):
+                    raise error
 
     try:
         _use(place, act)

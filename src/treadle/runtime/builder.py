@@ -40,6 +40,7 @@ from treadle.store.port import Store
 from treadle.store.threads import find_threads
 from treadle.thread.codec import Entry
 from treadle.thread.facts import Configured
+from treadle.thread.fold import ThreadFold
 
 
 class AgentBuilder:
@@ -339,14 +340,14 @@ class AgentBuilder:
         """
         return self._begin_thread(None)
 
-    def begin(self, key: str = "", *marks: Entry) -> str:
-        """Begin a thread and leave it, to be resumed; gives its id. Raises as `build`.
+    def begin(self, key: str = "", *marks: Entry) -> ThreadFold:
+        """Begin a thread and leave it, to be resumed; gives how it stands. Raises as `build`.
 
         One that has the `key` already is given as it is. `marks` are recorded with the task.
         """
         writer = self._create_thread(None, key, marks)[0]
         writer.close()
-        return writer.thread_id
+        return writer.fold
 
     def resume(self, thread_id: str) -> AgentEngine:
         """Go on with a thread that an agent like this one began.

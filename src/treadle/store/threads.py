@@ -151,13 +151,13 @@ class Threads:
         if (found := self.find_key(key)) is None:
             header = ThreadCreated(FORMAT_VERSION, make_thread_id(), machine, creator, key=key)
             writer = self._begin(ThreadFold(header), first, redact)
-            found = self.find_key(key)
-        if writer is None and found is None:
+            found = self.find_key(key) if writer is None else header.thread
+        if found is None:
             raise StoreError(
                 f"the store has given the key {key!r} to a thread that it does not find",
                 hint="treadle.store_conformance tells what is wrong with a store",
             )
-        return self.open(found or "") if writer is None else writer
+        return self.open(found) if writer is None else writer
 
     def fork(
         self,

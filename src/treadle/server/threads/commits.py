@@ -17,8 +17,9 @@ from treadle.thread.facts import GitObserved
 def insert_if_absent(db: Connection, table: Table, values: Mapping[str, Any]) -> bool:
     """Insert a row if none is there that has its key; gives whether it did."""
     kind = postgresql if db.dialect.name == "postgresql" else sqlite
-    made = kind.insert(table).values(**values).on_conflict_do_nothing()
-    return db.execute(made.returning(literal(1))).one_or_none() is not None
+    # The values stand beside the statement, which is compiled once for all rows.
+    made = kind.insert(table).on_conflict_do_nothing().returning(literal(1))
+    return db.execute(made, values).one_or_none() is not None
 
 
 def ensure_repo(db: Connection, slug: str | None, now: str) -> int | None:

@@ -350,7 +350,7 @@ def store_records(
         _insert_records(db, key, batch)
     if folded.is_snapshot_due:
         store_snapshot(db, folded)
-    if fold.git != before.git or is_new:
+    if fold.git != before.git or (is_new and fold.git.git_commits):
         times = ((record.at, entry) for record, entry in zip(batch.records, entries, strict=True))
         slug = fold.git.git_remote_url
         repo_id = ensure_repo(db, slug, context.now)
