@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from treadle.app.remote.acceptance import RemotePolicy, check_statement
+from treadle.app.remote.acceptance import RemotePolicy, check_start, check_statement
 from treadle.app.remote.paired_keys import (
     MachineKeys,
     PairedKey,
@@ -50,6 +50,7 @@ STRANGER: Final = make_private_key()
 KEYS: Final = MachineKeys(MACHINE, (PairedKey("phone", find_public_key(KEY), NOW),))
 ANSWER: Final = RemotePolicy("answer", False, "https://team")
 STEER: Final = RemotePolicy("steer", False, "https://team")
+START: Final = RemotePolicy("start", False, "https://team")
 
 
 def asking(
@@ -132,7 +133,10 @@ def test_nothing_else_counts() -> None:
         "another call than a command, changed": lambda: check(
             changed("make"), asking(name="write_file")
         ),
-        "an unknown act": lambda: check(signed(KEY, {**told(YES), "act": "start"})),
+        "an unknown act": lambda: check(signed(KEY, {**told(YES), "act": "stop"})),
+        "a beginning, of a thread that is there": lambda: check(
+            sign_statement(KEY, replace(YES, act="start", text="go")), policy=START
+        ),
         "more than it may say": lambda: check(signed(KEY, {**told(YES), "more": 1})),
         "more than it may say besides": lambda: check(
             json.dumps({**json.loads(good), "more": 1}).encode()
@@ -163,6 +167,39 @@ def test_words_count_where_the_user_lets_them_and_a_critical_yes_too() -> None:
     assert check(changed("make all")).text == changed_arguments("make all")
     long = replace(YES, expires_at="2026-11-27T05:00:00.000000Z")
     assert check(sign_statement(KEY, long)).expires_at == long.expires_at
+
+
+def test_a_thread_begins_only_as_a_paired_device_has_signed_it() -> None:
+    begins = replace(YES, act="start", call_id="", ground="", text="go")
+
+    def start(
+        statement: RemoteStatement = begins,
+        key: bytes = KEY,
+        policy: RemotePolicy = START,
+        request_id: str = ID,
+        now: str = NOW,
+    ) -> Any:
+        return check_start(sign_statement(key, statement), request_id, KEYS, policy, now)
+
+    request, folder = start(replace(begins, folder="api"))
+    assert (request.act, request.thread, request.text, folder) == ("start", THREAD, "go", "api")
+    cases: dict[str, Callable[[], Any]] = {
+        "a stranger's key": lambda: start(key=STRANGER),
+        "another machine": lambda: start(replace(begins, machine="f" * 16)),
+        "another id": lambda: start(request_id="another-id-of-the-server"),
+        "too late": lambda: start(now=LATER),
+        "only words": lambda: start(policy=STEER),
+        "a yes": lambda: start(YES),
+        "no thread": lambda: start(replace(begins, thread="../../etc")),
+    }
+    accepted = []
+    for name, case in cases.items():
+        try:
+            case()
+        except UsageError:
+            continue
+        accepted.append(name)
+    assert accepted == []
 
 
 def test_of_ten_thousand_forgeries_none_counts() -> None:

@@ -34,6 +34,7 @@ def test_every_command_stands_in_one_group() -> None:
         "admin_users",
         "config_set",
         "remote_words",
+        "remote_start",
     }
     parts |= {"mcp_login", "mcp_serve", "mcp_servers", "mcp_settings", "fleet_task"}
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(files - parts)

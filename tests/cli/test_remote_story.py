@@ -5,42 +5,37 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import update
 
-from cli.remote_devices import join, on_device, records, start_chat, sync_question
+from cli.remote_devices import (
+    Device,
+    in_time,
+    join,
+    put_back,
+    records,
+    start_chat,
+    sync_question,
+)
 from cli.teams import Machine, Team
 from server.serving import Served
 from terminal.talks import BRISK, Talk
-from treadle import LocalStore
-from treadle.api.types import NewRemoteRequest
 from treadle.app.remote.paired_keys import (
     make_offer,
     make_pairing_code,
-    read_device_key,
-    read_machine_keys,
 )
 from treadle.app.remote.statements import (
-    RemoteStatement,
     SignedStatement,
     find_public_key,
     make_private_key,
     sign_statement,
 )
-from treadle.server.data.schema import remote_requests
-from treadle.store.paths import Places
-from treadle.sync.credentials import require_account
-from treadle.sync.request_client import RequestClient
-from treadle.thread.question_digest import digest_question
 
 SCRIPT: Final = """
 [[replies]]
@@ -126,60 +121,6 @@ def test_a_machine_that_is_killed_when_it_has_an_answer_neither_asks_nor_runs_ag
 
 
 # ---- a server that lies --------------------------------------------------------------------------
-
-
-class Device:
-    """A device with a server that puts whatever it likes where a machine looks.
-
-    Args:
-        machine: whose session listens.
-        device: who may answer there, and is logged in as the same person.
-        ends: at its end it speaks with the server no more.
-    """
-
-    def __init__(self, machine: Machine, device: Machine, ends: ExitStack) -> None:
-        keys = read_machine_keys(Places.below(machine.home))
-        own = read_device_key(Places.below(device.home))
-        assert keys is not None
-        assert own is not None
-        self._store = LocalStore(Places.below(machine.home))
-        self.machine, self.key = keys.machine, bytes.fromhex(own.private_key)
-        with on_device(device):
-            account = require_account(Places.below(device.home), os.environ)
-        self.client = ends.enter_context(RequestClient(account))
-        self._count = 0
-
-    def make_id(self) -> str:
-        self._count += 1
-        return f"of-this-device-{self._count:06}"
-
-    def say(self, thread: str, **more: Any) -> RemoteStatement:
-        """A yes to the open question of a thread."""
-        (question,) = self._store.load(thread).fold.machine.questions
-        ground = digest_question(thread, question)
-        whole = (self.make_id(), self.machine, thread, "approve", in_time(600))
-        return replace(RemoteStatement(*whole, question.call.id, ground, ""), **more)
-
-    def put(self, body: bytes, thread: str, request_id: str = "") -> str:
-        """Have the machine be told this of a thread; the id that it is told."""
-        request_id = request_id or self.make_id()
-        text = body.decode("utf-8", "replace")
-        self.client.leave(NewRemoteRequest(request_id, self.machine, in_time(600), text, thread))
-        return request_id
-
-    def wait(self, *request_ids: str) -> list[str]:
-        """What has become of them, when something has."""
-        end = time.monotonic() + 60
-        while True:
-            found = [self.client.get(one).state for one in request_ids]
-            if not {"waiting", "taken"} & {*found}:
-                return found
-            assert time.monotonic() < end, found
-
-
-def in_time(seconds: int) -> str:
-    until = datetime.now(UTC) + timedelta(seconds=seconds)
-    return until.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def signed_otherwise(body: bytes, **fields: Any) -> bytes:
@@ -272,10 +213,3 @@ def test_a_server_that_lies_gets_no_yes(team: Team, laptop: Machine, desktop: Ma
             assert device.wait(last.id) == ["done"]  # as it was, and nothing more
         assert types(laptop, thread).count("approval_decided") == 2
         assert effects.read_text() == "ran\n"
-
-
-def put_back(team: Team, request_id: str, body: bytes) -> None:
-    """Have a request that is over wait again, as if nobody had seen it."""
-    again = update(remote_requests).where(remote_requests.c.id == request_id)
-    again = again.values(state="waiting", body=body.decode())
-    team.running.database.run(lambda db: db.execute(again), is_write=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from treadle.cli.notices import print_line
+from treadle.cli.remote_start_command import listen, start
 from treadle.cli.remote_words_command import WAIT_S, answer, interrupt, say, withdraw
 
 
@@ -14,12 +15,14 @@ def command() -> None:
 
     Both are logged in to one server as you. What you say is signed on the device where you say
     it, with a key that the other machine was given by you and not by the server. The machine takes
-    answers only where its settings say so: `treadle config set remote answer`, or `steer`.
+    answers only where its settings say so: `treadle config set remote answer`, `steer` or `start`.
 
     \b
     treadle remote pair                       on the machine: prints a code
     treadle remote join CODE                  on the device
     treadle remote answer 7c1e93f0 --yes      on the device
+    treadle remote listen                     on the machine, where no session is open
+    treadle remote start "fix the tests"      on the device
     treadle remote forget phone               on the machine
     """  # noqa: D301  click reads the backspace
     from treadle.cli.extras import require_extra
@@ -88,5 +91,5 @@ def forget(name: str) -> None:
     print_line(f"{name} is forgotten", err=True)
 
 
-for _part in (answer, say, interrupt, withdraw):
+for _part in (answer, say, interrupt, withdraw, listen, start):
     command.add_command(_part)

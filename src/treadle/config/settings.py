@@ -50,8 +50,9 @@ ThemeName: TypeAlias = Literal["auto", "dark", "light", "high-contrast"]
 """Which colours the chat has; `auto` by the terminal's background."""
 SyncMode: TypeAlias = Literal["auto", "manual"]
 """Whether sessions send what they record by themselves, or only `treadle sync` does."""
-RemoteMode: TypeAlias = Literal["off", "answer", "steer"]
-"""What another device of the user may do here: nothing, answer questions, or also say something."""
+RemoteMode: TypeAlias = Literal["off", "answer", "steer", "start"]
+"""What another device of the user may do here: nothing, answer questions, also say something, also
+begin a conversation."""
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=COUNT_MAX)]
 Temperature: TypeAlias = Annotated[float, Meta(ge=0, le=2)]
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]

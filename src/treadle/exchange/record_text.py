@@ -153,6 +153,7 @@ _ASKED: Final = {
     "prompt": "said something",
     "steer": "said something into the turn",
     "interrupt": "stopped the turn",
+    "start": "began it",
 }
 """What a request asks for, by its act, behind who made it."""
 

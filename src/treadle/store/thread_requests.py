@@ -23,8 +23,11 @@ from treadle.store.journal import convert_os_errors
 from treadle.store.paths import Places
 from treadle.thread.ids import is_thread_id
 
-Act: TypeAlias = Literal["approve", "always", "change", "reject", "prompt", "steer", "interrupt"]
-"""What can be asked for: four answers to a question, something said, the end of the turn."""
+Act: TypeAlias = Literal[
+    "approve", "always", "change", "reject", "prompt", "steer", "interrupt", "start"
+]
+"""What can be asked for: four answers to a question, something said, the end of the turn, and that
+the thread is begun with a prompt."""
 
 SIZE_MAX: Final = 4 * 1024 * 1024
 """Bytes of a request; a longer one is nobody's."""

@@ -14,17 +14,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from anyio import to_thread
 
 from treadle.app.sessions.approvals import read_waiting_calls
-from treadle.app.sessions.host import Host
-from treadle.app.sessions.open_threads import OpenThread, reopen_thread
 from treadle.app.sessions.request_taker import make_verdict
-from treadle.app.sessions.setup import RunChoice
-from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
-from treadle.app.sessions.thread_work import work_on_thread
+from treadle.app.sessions.unattended_work import UnattendedWork, WorkWatch
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.call_changes import make_file_reader
 from treadle.app.threads.call_diffs import name_diffed_argument, preview_diff
@@ -32,7 +28,7 @@ from treadle.app.threads.changed_calls import make_changed_question
 from treadle.app.threads.question_text import describe_possible_grant, list_dangers
 from treadle.core.approval import Question
 from treadle.core.tools import RiskLevel
-from treadle.errors import ThreadBusyError, TreadleError, UnknownThreadError, UsageError
+from treadle.errors import TreadleError, UnknownThreadError, UsageError
 from treadle.pages.act_routes import ANSWERS, WORDS, ActForm, OpenActs, WaitingRequest
 from treadle.pages.question_page import QuestionView, make_question_view
 from treadle.store.local_store import LocalStore
@@ -65,8 +61,7 @@ class LocalActs:
 
     def __init__(self, store: LocalStore) -> None:
         self._store = store
-        self._works: dict[str, asyncio.Task[None]] = {}
-        self._opened: dict[str, OpenThread] = {}
+        self._work = UnattendedWork(store)
 
     async def read(self, thread_id: str) -> OpenActs:
         """See `Acts`."""
@@ -96,11 +91,7 @@ class LocalActs:
 
     async def close(self) -> None:
         """Stop what is at work here; it stays unfinished on the disk, to be resumed."""
-        for opened in self._opened.values():
-            opened.driver.interrupt()
-        works = tuple(self._works.values())
-        if works:
-            await asyncio.wait(works)
+        await self._work.close()
 
     # ---- what can be done ----------------------------------------------------------------------
 
@@ -220,45 +211,20 @@ class LocalActs:
         while loop.time() < end:
             if (reply := requests.read_reply(form.request)) is not None:
                 return reply.why
-            if thread_id not in self._works and self._store.find_holder(thread_id) is None:
-                work = asyncio.ensure_future(self._work(thread_id))
-                self._works[thread_id] = work
-                work.add_done_callback(lambda _: self._works.pop(thread_id, None))
+            if not self._work.has(thread_id) and self._store.find_holder(thread_id) is None:
+                watch = WorkWatch(_ignore, partial(self._refuse_waiting, thread_id))
+                self._work.go_on(thread_id, watch)
             await asyncio.sleep(LOOK_S)
         return ""
 
-    async def _work(self, thread_id: str) -> None:
-        """Take what waits in a thread that nobody has open, and go on with it."""
-
-        def on_open(opened: OpenThread) -> None:
-            self._opened[thread_id] = opened
-
-        try:
-            setup = await to_thread.run_sync(self._make_setup, thread_id)
-            await work_on_thread(
-                setup,
-                lambda: reopen_thread(setup, _ignore),
-                lambda opened: opened.resume(),
-                on_open=on_open,
-                notify=_log.info,
-            )
-        except ThreadBusyError:
-            return  # somebody else has it now, and takes what waits
-        except TreadleError as error:
-            why = f"{error.message}: {error.hint}" if error.hint else error.message
-            requests = self._find_requests(thread_id)
-            for request in requests.list_waiting():
-                requests.reply(request.id, RequestReply(is_taken=False, why=why))
-        finally:
-            self._opened.pop(thread_id, None)
-
-    def _make_setup(self, thread_id: str) -> Any:
-        host = Host(None, _log.info)
-        return make_setup(self._store, RunChoice(), ThreadTarget(thread=thread_id), host)
+    def _refuse_waiting(self, thread_id: str, why: str) -> None:
+        requests = self._find_requests(thread_id)
+        for request in requests.list_waiting():
+            requests.reply(request.id, RequestReply(is_taken=False, why=why))
 
 
-def _ignore(_: object) -> None:
-    """The page reads what happens from the journal."""
+def _ignore() -> None:
+    """What waits there waits already."""
 
 
 def _read_changed_arguments(question: Question, form: ActForm) -> str:

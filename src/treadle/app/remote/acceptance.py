@@ -27,17 +27,21 @@ from treadle.core.tools import RiskLevel
 from treadle.errors import UsageError
 from treadle.store.thread_requests import PersonRequest
 from treadle.thread.fold import ThreadFold
+from treadle.thread.ids import is_thread_id
 
 ANSWERS: Final = frozenset({"approve", "always", "change", "reject"})
+_WORDS: Final = frozenset({"prompt", "steer", "interrupt"})
 ALLOWED: Final[Mapping[RemoteMode, frozenset[str]]] = MappingProxyType(
     {
         "off": frozenset(),
         "answer": ANSWERS,
-        "steer": ANSWERS | {"prompt", "steer", "interrupt"},
+        "steer": ANSWERS | _WORDS,
+        "start": ANSWERS | _WORDS | {"start"},
     }
 )
 """What may be asked from elsewhere, by the setting of the user."""
 
+_ELSE: Final = "it was signed for something else"
 HOLDS_S_MAX: Final = 3600
 """Seconds from now within which the time of a statement ends: six times what a device gives it."""
 
@@ -58,7 +62,7 @@ def check_statement(
     policy: RemotePolicy,
     now: str,
 ) -> PersonRequest:
-    """What was signed, as a request of this machine.
+    """What was signed for a thread that is there, as a request of this machine.
 
     Args:
         data: what a server says that somebody has left for this machine.
@@ -72,20 +76,46 @@ def check_statement(
         UsageError: it does not count, and why.
         NotConfiguredError: the library that verifies is not installed.
     """
+    said, request = _verify(data, request_id, keys, policy, now)
+    if said.thread != fold.header.thread or said.act == "start":
+        raise UsageError(_ELSE)
+    if fold.is_private:
+        raise UsageError("nothing is taken from elsewhere in a private thread")
+    if said.act in ANSWERS:
+        _check_answer(said, fold, may_be_critical=policy.may_be_critical)
+    return request
+
+
+def check_start(
+    data: bytes, request_id: str, keys: MachineKeys, policy: RemotePolicy, now: str
+) -> tuple[PersonRequest, str]:
+    """What was signed to begin a thread, and the word for the folder it is to begin in.
+
+    The device has chosen the thread's id, so that it begins once.
+
+    Raises:
+        UsageError, NotConfiguredError: as `check_statement`.
+    """
+    said, request = _verify(data, request_id, keys, policy, now)
+    if said.act != "start" or not is_thread_id(said.thread):
+        raise UsageError(_ELSE)
+    return request, said.folder
+
+
+def _verify(
+    data: bytes, request_id: str, keys: MachineKeys, policy: RemotePolicy, now: str
+) -> tuple[RemoteStatement, PersonRequest]:
+    """What was signed for this machine, whatever it is about."""
     verified = verify_statement(data, keys.names)
     said = verified.statement
     # The id is what is taken once. A server that could choose it would have a yes counted twice.
-    if (said.id, said.machine, said.thread) != (request_id, keys.machine, fold.header.thread):
-        raise UsageError("it was signed for something else")
+    if (said.id, said.machine) != (request_id, keys.machine):
+        raise UsageError(_ELSE)
     _check_time(said.expires_at, now)
-    if fold.is_private:
-        raise UsageError("nothing is taken from elsewhere in a private thread")
     if said.act not in ALLOWED[policy.mode]:
         raise UsageError(f"this machine takes no such thing from elsewhere: remote = {policy.mode}")
-    if said.act in ANSWERS:
-        _check_answer(said, fold, may_be_critical=policy.may_be_critical)
     by = f"{verified.key_name} by way of {policy.by_way_of}"
-    return PersonRequest(
+    return said, PersonRequest(
         *(said.id, said.thread, said.act, by, said.expires_at),
         *(said.call_id, said.ground, said.text),
         is_remote=True,

@@ -127,6 +127,15 @@ def make_offer(code: PairingCode, name: str, public_key: str) -> bytes:
     return msgspec.json.encode(PairingOffer(name, public_key, _make_proof(code, name, public_key)))
 
 
+def is_offer(data: bytes) -> bool:
+    """Whether that is an offer of a device, whoever made it."""
+    try:
+        msgspec.json.decode(data, type=PairingOffer)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
 def read_offer(code: PairingCode, data: bytes) -> PairingOffer:
     """An offer that was made by who knows the code.
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from treadle.api.types import NewRemoteRequest, RemoteRequest, RequestOutcome
 from treadle.app.remote.acceptance import ANSWERS
 from treadle.app.remote.paired_keys import (
+    DeviceKey,
     KnownMachine,
     MachineKeys,
     PairedKey,
@@ -25,6 +26,7 @@ from treadle.app.remote.paired_keys import (
     ensure_device_key,
     ensure_machine_keys,
     find_device_public_key,
+    is_offer,
     make_fingerprint,
     make_offer,
     make_pairing_code,
@@ -36,6 +38,7 @@ from treadle.app.remote.statements import RemoteStatement, sign_statement
 from treadle.app.threads.changed_calls import check_changed_arguments
 from treadle.core.approval import Question
 from treadle.errors import NotConfiguredError, RemoteRefusedError, UsageError
+from treadle.store.id_beginnings import make_thread_id
 from treadle.store.local_store import LocalStore
 from treadle.store.thread_requests import Act
 from treadle.sync.credentials import require_account
@@ -92,8 +95,11 @@ def wait_for_device(
 def _read_left_offer(
     client: RequestClient, code: PairingCode, left: RemoteRequest
 ) -> PairingOffer | None:
+    data = left.body.encode("utf-8", "replace")
+    if not is_offer(data):
+        return None  # a thread is to be begun: whoever listens for that looks at it
     try:
-        return read_offer(code, left.body.encode("utf-8", "replace"))
+        return read_offer(code, data)
     except UsageError as error:
         client.settle(left.id, RequestOutcome("refused", error.message))
         return None
@@ -146,17 +152,7 @@ def say_remotely(store: LocalStore, thread: str, word: RemoteWord) -> RemoteRequ
         UsageError: as `find_question`; or the tool does not take the arguments of a changed call.
         NotLoggedInError, RemoteUnavailableError, RemoteRefusedError: as `wait_for_device`.
     """
-    device = read_device_key(store.places)
-    machines = () if device is None else device.machines
-    chosen = [one for one in machines if word.machine in ("", one.id, one.name)]
-    if device is None or len(chosen) != 1:
-        names = ", ".join(one.name or one.id for one in machines)
-        raise NotConfiguredError(
-            "this device is paired with no machine"
-            if not chosen
-            else "several machines are paired",
-            hint=f"--machine NAME: {names}" if names else "`treadle remote pair` there, then join",
-        )
+    device, machine = _find_machine(store, word.machine)
     call_id = ground = ""
     if word.act in ANSWERS:
         thread_id, question = find_question(store, thread, word.call)
@@ -165,20 +161,62 @@ def say_remotely(store: LocalStore, thread: str, word: RemoteWord) -> RemoteRequ
         call_id, ground = question.call.id, digest_question(thread_id, question)
     else:
         thread_id = store.resolve(thread)
-    said = RemoteStatement(
-        id=_make_id(),
-        machine=chosen[0].id,
-        thread=thread_id,
-        act=word.act,
-        expires_at=_make_expiry(HOLDS_S),
-        call_id=call_id,
-        ground=ground,
-        text=word.text,
-    )
+    whole = (_make_id(), machine.id, thread_id, word.act, _make_expiry(HOLDS_S))
+    said = RemoteStatement(*whole, call_id, ground, word.text)
+    return _leave(store, device, said, thread_id)
+
+
+def start_remotely(
+    store: LocalStore, prompt: str, *, machine: str = "", folder: str = ""
+) -> tuple[str, RemoteRequest]:
+    """Ask a machine that listens to begin a conversation.
+
+    Args:
+        store: the threads of this user.
+        prompt: what is said first.
+        machine: which of several paired ones, by its name.
+        folder: in which of the folders that it listens for, by its path or its last name.
+
+    Returns:
+        The id that the conversation will have, and what was left at the server.
+
+    Raises:
+        UsageError: there is nothing in the prompt.
+        NotConfiguredError, NotLoggedInError, RemoteUnavailableError, RemoteRefusedError: as
+            `say_remotely`.
+    """
+    if not prompt.strip():
+        raise UsageError("the prompt is empty", hint="say what the agent is to do")
+    device, chosen = _find_machine(store, machine)
+    thread_id = make_thread_id()
+    whole = (_make_id(), chosen.id, thread_id, "start", _make_expiry(HOLDS_S))
+    said = RemoteStatement(*whole, "", "", prompt, folder)  # type: ignore[arg-type]
+    return thread_id, _leave(store, device, said, None)
+
+
+def _find_machine(store: LocalStore, name: str) -> tuple[DeviceKey, KnownMachine]:
+    device = read_device_key(store.places)
+    machines = () if device is None else device.machines
+    chosen = [one for one in machines if name in ("", one.id, one.name)]
+    if device is None or len(chosen) != 1:
+        names = ", ".join(one.name or one.id for one in machines)
+        raise NotConfiguredError(
+            "this device is paired with no machine"
+            if not chosen
+            else "several machines are paired",
+            hint=f"--machine NAME: {names}" if names else "`treadle remote pair` there, then join",
+        )
+    return device, chosen[0]
+
+
+def _leave(
+    store: LocalStore, device: DeviceKey, said: RemoteStatement, thread_id: str | None
+) -> RemoteRequest:
     body = sign_statement(bytes.fromhex(device.private_key), said).decode()
     with RequestClient(require_account(store.places, os.environ)) as client:
-        new = NewRemoteRequest(said.id, said.machine, said.expires_at, body, thread_id)
-        return client.leave(new)
+        return client.leave(
+            NewRemoteRequest(said.id, said.machine, said.expires_at, body, thread_id)
+        )
 
 
 def wait_for_outcome(store: LocalStore, request_id: str, wait_s: float) -> RemoteRequest:

@@ -103,8 +103,6 @@ class RemoteRequestListener:
         with suppress(UsageError):  # no device gives such an id
             if self._is_handed_on(left.id) or self._hand_on(client, left, keys):
                 self._handed.add(left.id)
-                if left.state == "waiting":
-                    self._settle(client, left.id, RequestOutcome("taken"))
 
     def _is_handed_on(self, request_id: str) -> bool:
         """Whether this session has it, or has done with it, or an earlier process has taken it."""
@@ -122,9 +120,12 @@ class RemoteRequestListener:
         data, fold = left.body.encode("utf-8", "replace"), self._store.load(self._thread_id).fold
         policy, now = self._read_policy(), self._store.now()
         try:
-            self._requests.place(check_statement(data, left.id, fold, keys, policy, now))
+            request = check_statement(data, left.id, fold, keys, policy, now)
+            if not claim_request(client, left):
+                return False
+            self._requests.place(request)
         except (UsageError, NotConfiguredError) as error:
-            self._settle(client, left.id, RequestOutcome("refused", error.message[:2000]))
+            settle_request(client, left.id, RequestOutcome("refused", error.message[:2000]))
             return False
         return True
 
@@ -134,9 +135,23 @@ class RemoteRequestListener:
             reply = self._requests.read_reply(request_id)
             if reply is not None:
                 outcome = RequestOutcome("done" if reply.is_taken else "refused", reply.why[:2000])
-                self._settle(client, request_id, outcome)
+                settle_request(client, request_id, outcome)
                 self._handed.discard(request_id)
 
-    def _settle(self, client: RequestClient, request_id: str, outcome: RequestOutcome) -> None:
-        with suppress(RemoteRefusedError):  # it was taken back, or came too late, meanwhile
-            client.settle(request_id, outcome)
+
+def claim_request(client: RequestClient, left: RemoteRequest) -> bool:
+    """Say that a request is taken; false if it was taken back, or has expired, meanwhile.
+
+    From then on it cannot be taken back, so it is said before anything is done.
+    """
+    try:
+        client.settle(left.id, RequestOutcome("taken"))
+    except RemoteRefusedError:
+        return False
+    return True
+
+
+def settle_request(client: RequestClient, request_id: str, outcome: RequestOutcome) -> None:
+    """Say the end of a request. One that was taken back, or came too late, stays as it is."""
+    with suppress(RemoteRefusedError):
+        client.settle(request_id, outcome)

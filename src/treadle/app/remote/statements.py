@@ -27,7 +27,7 @@ SIZE_MAX: Final = 512 * 1024
 """Bytes of a signed statement."""
 
 
-class RemoteStatement(Struct, frozen=True, forbid_unknown_fields=True):
+class RemoteStatement(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a person says, and to whom.
 
     Args:
@@ -39,6 +39,7 @@ class RemoteStatement(Struct, frozen=True, forbid_unknown_fields=True):
         call_id: of an answer, the call.
         ground: of an answer, the digest of the question that was shown.
         text: a prompt, the reason of a no, or the arguments of a changed call.
+        folder: of a beginning, in which of the folders of the machine, as it calls them.
     """
 
     id: str
@@ -49,6 +50,7 @@ class RemoteStatement(Struct, frozen=True, forbid_unknown_fields=True):
     call_id: str
     ground: str
     text: str
+    folder: str = ""
 
 
 class SignedStatement(Struct, frozen=True, forbid_unknown_fields=True):

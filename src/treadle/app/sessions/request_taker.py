@@ -32,6 +32,12 @@ LOOK_S: Final = 0.25
 REPLIES_MAX: Final = 100
 """Replies that are kept; who has asked reads theirs within seconds."""
 
+_SAYS: Final[Mapping[str, str]] = {
+    "prompt": "says something",
+    "steer": "says something",
+    "interrupt": "stops it",
+    "start": "has begun it",
+}
 _NOT_ASKED: Final = "this question is not open any more: it was answered, or the turn has ended"
 _CHANGED: Final = "this question has changed since it was shown: look at it again"
 _LATE: Final = "it came too late: its time was over before anybody took it"
@@ -133,9 +139,8 @@ class RequestTaker:
         self._list_taken().add(request.id)
         self._given.pop(request.id, None)
         self._requests.reply(request.id, RequestReply(is_taken=True))
-        words = {"prompt": "says something", "steer": "says something", "interrupt": "stops it"}
         self._opened.driver.journal.emit(
-            Notice(f"{taken.by} {words.get(request.act, 'has answered')}")
+            Notice(f"{taken.by} {_SAYS.get(request.act, 'has answered')}")
         )
 
     # ---- each act ------------------------------------------------------------------------------
@@ -182,6 +187,12 @@ class RequestTaker:
         self._has_spoken = True
         self._finish(request, taken)
 
+    async def _take_start(self, request: PersonRequest) -> None:
+        """The thread was begun with the prompt: who said it is recorded before it is answered."""
+        taken = RequestTaken(request.id, request.act, request.by)
+        self._opened.driver.record(taken)
+        self._finish(request, taken)
+
     async def _take_interruption(self, request: PersonRequest) -> None:
         driver = self._opened.driver
         if not driver.is_running:
@@ -203,6 +214,7 @@ _TAKES: Final[Mapping[str, Callable[[RequestTaker, PersonRequest], Awaitable[Non
     "prompt": RequestTaker._take_words,
     "steer": RequestTaker._take_words,
     "interrupt": RequestTaker._take_interruption,
+    "start": RequestTaker._take_start,
 }
 
 
