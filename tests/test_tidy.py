@@ -100,6 +100,7 @@ MAY_USE: Final = {
     "server/http/process.py": {"time"},  # how long a worker has lived
     "server/data/database.py": {"time"},  # how long a transaction has waited for others
     "server/journals/writer_lease.py": {"time", "random"},  # when a database is tried again
+    "server/http/read_notes.py": {"time"},  # how long an answer waits
     "server/http/services.py": {"time"},  # how fast a caller asks
 }
 """Where the program may look at a clock or throw dice, under `src/treadle`, and what for."""

@@ -299,3 +299,25 @@ def test_pages_are_asked_for_until_there_is_enough_and_each_thread_comes_once(
     found = _fetch_pages(page, most, int)
     assert found == there[:most]
     assert all(1 <= limit <= PAGE_MAX for limit, _ in asked)
+
+
+def test_a_person_sees_who_has_read_a_thread_how_and_when(pair: Pair, scratch: Path) -> None:
+    ada, bob, team = pair.ada, pair.bob, pair.team
+    thread = ada.say("weave a zanzibar carpet")
+    ada.ok("sync")
+    nobody = ada("show", thread, "--readers")
+    assert (nobody.returncode, nobody.stdout) == (0, "nobody else has read it on the server\n")
+    name = team.ask("GET", "/api/me", pair.bob_token)["user"]
+    bob.ok("list", "--team")
+    assert json.loads(ada.ok("show", thread, "--readers", "--json")) == []
+    for command in ("search --team zanzibar", f"show {thread} --team", f"fork {thread} --team"):
+        bob.ok(*command.split())
+    bob.ok("export", thread, "--team", "--format", "json", "-o", str(bob.folder / "x.json"))
+    [line] = json.loads(ada.ok("show", thread, "--readers", "--json"))
+    assert (line["reader"], line["thread"], line["addresses"]) == (name, thread, [])
+    assert line["ways"] == ["search", "show", "fork", "export"]
+    assert f"  {name}  search, show, fork, export\n" in ada.ok("show", thread, "--readers")
+    told = ada.ok("admin", "audit", "--reads", "--user", name, "--database", team.database)
+    assert f"{thread}  {pair.name}  search, show, fork, export  127.0.0.1" in told
+    assert bob("show", thread, "--readers").returncode in (1, 2), "it is not his"
+    assert ada("admin", "audit", "--user", name, "--database", team.database).returncode == 2

@@ -21,6 +21,8 @@ ThreadId: TypeAlias = Annotated[
 QuotaNumber: TypeAlias = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 MACHINE_HEADER: Final = "treadle-machine"
 """In which a client may say what its machine is called, for its user's list of tokens."""
+PURPOSE_HEADER: Final = "treadle-purpose"
+"""In which a client may say what it reads others' threads for, for those whose they are."""
 
 RoleName: TypeAlias = Literal["member", "organization_admin"]
 Scope: TypeAlias = Literal["read", "sync", "all"]
@@ -128,11 +130,12 @@ class Share(Struct, frozen=True):
 
 
 class ShareLine(Struct, frozen=True):
-    """A link as it is listed, without its token."""
+    """A link as it is listed, without its token. Who has read by it is told as `link ID`."""
 
     created_at: str
     expires_at: str
     is_active: bool
+    id: int = 0
 
 
 class Shares(Struct, frozen=True):

@@ -51,7 +51,10 @@ def fork_team_thread(
             as `open_team_thread`.
         StoreError: the disk refused.
     """
-    with scratch_folder() as folder, open_team_thread(store, thread, call=_EVERY_CALL) as found:
+    with (
+        scratch_folder() as folder,
+        open_team_thread(store, thread, call=_EVERY_CALL, purpose="fork") as found,
+    ):
         if found.store is None:
             raise UsageError(
                 f"the server shows thread {found.thread_id} as one document, without its records",
@@ -99,7 +102,8 @@ def export_team_thread(
         UnknownThreadError, AmbiguousThreadError, PrivateThreadError, NotLoggedInError, RemoteError:
             as `open_team_thread`.
     """
-    with open_team_thread(store, thread, call=_EVERY_CALL if form == "jsonl" else None) as found:
+    call = _EVERY_CALL if form == "jsonl" else None
+    with open_team_thread(store, thread, call=call, purpose="export") as found:
         if found.store is not None:
             return export_thread(
                 found.store,
@@ -115,7 +119,8 @@ def export_team_thread(
             f"the server shows thread {found.thread_id} as one document, without its records",
             hint="--format json is what it can be exported as",
         )
-    document = msgspec.json.encode(fetch_team_document(store, found.name, version))
+    got = fetch_team_document(store, found.name, version, purpose="export")
+    document = msgspec.json.encode(got)
     if not with_secrets:
         refuse_secrets(found.thread_id, [document])
     return ExportedThread(document)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from treadle.app.stores import open_store
 from treadle.app.sync.team_threads import TeamThread, open_team_thread
-from treadle.app.threads.times import local_time
+from treadle.app.threads.times import TimeTextError, local_time
+from treadle.cli.json_output import print_json
+from treadle.cli.notices import print_notice
+from treadle.cli.pager import paged
 from treadle.cli.renderers import make_printable
+from treadle.cli.thread_filters import convert_to_bad_parameter
 from treadle.cli.transcript import show_message
+from treadle.cli.view_output import show_view
+from treadle.errors import UsageError
 from treadle.thread.document import Thread
+
+if TYPE_CHECKING:
+    from treadle.app.threads.thread_view import ViewRequest
 
 
 @contextmanager
@@ -42,3 +52,32 @@ def print_document(document: Thread) -> None:
     for message in document.conversation.messages:
         click.echo()
         show_message(message, message.role, {})
+
+
+def show_team_thread(thread: str, request: ViewRequest, *, is_paged: bool) -> None:
+    """Show a thread that the server has: meanwhile no file of it is left here.
+
+    Raises:
+        UsageError: the server has it as one document, which cannot tell what is asked for.
+    """
+    from treadle.app.sync.team_threads import fetch_team_document
+    from treadle.app.threads.thread_view import read_thread
+
+    found = None
+    with open_server_thread(thread, request.call) as team:
+        if team.store is not None:
+            with convert_to_bad_parameter(TimeTextError):
+                found = read_thread(
+                    team.store, team.thread_id, request, notify=print_notice, is_here=False
+                )
+    if found is not None:
+        show_view(found, request, is_paged=is_paged)
+        return
+    if request.needs_records:
+        raise UsageError(
+            f"the server shows thread {team.thread_id} as one document, without its records",
+            hint="--version and --json are what it can be asked for",
+        )
+    show = print_json if request.as_json else print_document
+    with paged(is_wanted=is_paged):
+        show(fetch_team_document(open_store(), team.name, request.selector.version))

@@ -18,14 +18,16 @@ class RenderedPage:
     def __init__(self, view: ThreadPageView) -> None:
         self.view = view
         self._lock = Lock()
-        self._talks: dict[tuple[int, bool, bool], Markup] = {}
+        self._talks: dict[tuple[int, bool, bool, bool], Markup] = {}
 
-    def render_talk(self, links: ItemLinks, *, is_live: bool) -> Markup:
+    def render_talk(self, links: ItemLinks, *, is_live: bool, has_readers: bool) -> Markup:
         """What it shows to all; `links` are those of this page. Safe for threads."""
-        key = (links.version, links.is_split, is_live)
+        key = (links.version, links.is_split, is_live, has_readers)
         with self._lock:
             if key not in self._talks:
-                self._talks[key] = render_talk(self.view, links, is_live=is_live)
+                self._talks[key] = render_talk(
+                    self.view, links, is_live=is_live, has_readers=has_readers
+                )
             return self._talks[key]
 
 

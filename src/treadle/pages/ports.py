@@ -115,6 +115,11 @@ class PageSource(Protocol):
         """Whether threads can be followed."""
         ...
 
+    @property
+    def has_readers(self) -> bool:
+        """Whether the thread that was read last is the visitor's, who may see who else reads it."""
+        ...
+
     def list_rows(self, filters: RowFilters, start: int, count: int) -> ThreadRows:
         """Threads, those that changed last first.
 

@@ -49,15 +49,18 @@ def render_template(name: str, **values: Any) -> str:
     return _make_environment().get_template(name).render(values)
 
 
-def render_talk(view: ThreadPageView, links: ItemLinks, *, is_live: bool) -> Markup:
+def render_talk(
+    view: ThreadPageView, links: ItemLinks, *, is_live: bool, has_readers: bool = False
+) -> Markup:
     """What a page of a thread shows to whoever may see it, as it stands on the page.
 
     Args:
         view: the page.
         links: where its links lead.
         is_live: whether a script keeps it up to date.
+        has_readers: whether it is looked at by who may see who else reads it.
     """
-    values = {"view": view, "links": links, "is_live": is_live}
+    values = {"view": view, "links": links, "is_live": is_live, "has_readers": has_readers}
     return Markup(render_template("thread_talk.html", **values))  # noqa: S704 - it is escaped there
 
 

@@ -151,7 +151,9 @@ class Pages:
             view = found.view
             links = make_links(request, view.page, version or 0)
             is_last = view.page == view.page_count and version is None
-            talk = found.render_talk(links, is_live=is_last and source.is_live)
+            talk = found.render_talk(
+                links, is_live=is_last and source.is_live, has_readers=source.has_readers
+            )
             return view, links, is_last, talk
 
         view, links, is_last, talk = await self._ask(make)

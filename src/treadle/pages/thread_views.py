@@ -84,6 +84,7 @@ class ThreadViews:
             return self._render(
                 "versions.html",
                 visitor=source.visitor,
+                has_readers=source.has_readers,
                 links=make_links(request),
                 document=shown.story.document,
                 turns=list_turn_versions(shown.story),
@@ -99,6 +100,7 @@ class ThreadViews:
         answer = self._render(
             "difference.html",
             visitor=source.visitor,
+            has_readers=source.has_readers,
             links=make_links(request, version=found.until),
             found=found,
         )
@@ -114,6 +116,7 @@ class ThreadViews:
         return self._render(
             "trace.html",
             visitor=source.visitor,
+            has_readers=source.has_readers,
             links=make_links(request),
             document=shown.story.document,
             work=work or NO_WORK,
@@ -127,6 +130,7 @@ class ThreadViews:
         return self._render(
             "states.html",
             visitor=source.visitor,
+            has_readers=source.has_readers,
             links=make_links(request),
             document=shown.story.document,
             work=work or NO_WORK,
@@ -141,6 +145,7 @@ class ThreadViews:
         return self._render(
             "family.html",
             visitor=source.visitor,
+            has_readers=source.has_readers,
             links=make_links(request),
             document=shown.story.document,
             family=order_family(rows, shown.story.document.id),

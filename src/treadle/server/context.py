@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from sqlalchemy import Connection
 
 from treadle.api.types import RoleName, Scope
@@ -49,15 +49,35 @@ ANONYMOUS: Final = Principal()
 """Who asks without a token."""
 
 
+class ThreadRead(Struct, frozen=True):
+    """That something of a thread was read by somebody who is not its owner.
+
+    `key` is the thread's, `user_id` the reader's, `share_id` the link's that has opened it; 0 for
+    none.
+    """
+
+    key: str
+    user_id: int = 0
+    share_id: int = 0
+
+
 class Context(Struct, frozen=True):
     """One request at work: all it reads and writes is one transaction.
 
-    `now` is UTC in the form of records; everything the request notes has happened then.
+    `now` is UTC in the form of records; everything the request notes has happened then. `reads` is
+    what others' threads it has read of; whoever answers sees that it is kept.
     """
 
     db: Connection
     caller: Principal
     now: str
+    reads: list[ThreadRead] = field(default_factory=list)
+
+    def note_read(self, key: str, owner_id: int, share_id: int = 0) -> None:
+        """Note that the caller is given something of a thread; nothing if it is the caller's."""
+        user_id = self.caller.user_id or 0
+        if user_id != owner_id:
+            self.reads.append(ThreadRead(key, user_id, share_id))
 
 
 class Verb(Enum):

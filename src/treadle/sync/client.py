@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
+from treadle.api.audit_types import ReadWay, ThreadReads
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark, parse_tag
 from treadle.api.types import (
@@ -71,10 +72,11 @@ class HttpRemote:
 
     Args:
         account: where it is, and who asks.
+        purpose: what others' threads are read for.
     """
 
-    def __init__(self, account: Account) -> None:
-        self._transport = ServerTransport(account.url, account.token)
+    def __init__(self, account: Account, purpose: ReadWay = "sync") -> None:
+        self._transport = ServerTransport(account.url, account.token, purpose)
 
     def __enter__(self) -> HttpRemote:
         return self
@@ -287,6 +289,13 @@ class HttpRemote:
     def shares(self, thread_id: str) -> Shares:
         """The links of a thread, without their tokens."""
         return self._transport.request_value("GET", f"{_thread_path(thread_id)}/share", Shares)
+
+    def readers(self, thread_id: str, limit: int, before: int | None = None) -> ThreadReads:
+        """Who else has read a thread, newest first; those before a line."""
+        params = {"limit": limit} | ({} if before is None else {"before": before})
+        return self._transport.request_value(
+            "GET", f"{_thread_path(thread_id)}/readers", ThreadReads, params=params
+        )
 
     def unshare(self, thread_id: str) -> None:
         """Revoke all links of a thread."""

@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 import httpx2
 import msgspec
 
+from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import MACHINE_HEADER, Problem
+from treadle.api.types import MACHINE_HEADER, PURPOSE_HEADER, Problem
 from treadle.errors import (
     NotLoggedInError,
     RemoteBrokenError,
@@ -64,9 +65,10 @@ class ServerTransport:
     Args:
         url: where it is, without a path.
         token: who asks.
+        purpose: what others' threads are read for.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, purpose: ReadWay = "sync") -> None:
         host = urlsplit(url).hostname or ""
         limits = httpx2.Limits(max_connections=8, max_keepalive_connections=8)
         self.url = url
@@ -81,6 +83,7 @@ class ServerTransport:
                 "user-agent": f"treadle/{__version__}",
                 "accept-encoding": "identity",
                 MACHINE_HEADER: os.uname().nodename.encode("ascii", "replace").decode(),
+                PURPOSE_HEADER: purpose,
             },
         )
 

@@ -73,6 +73,11 @@ class LocalThreads:
         return None
 
     @property
+    def has_readers(self) -> bool:
+        """See `PageSource`. Nobody else reads here."""
+        return False
+
+    @property
     def is_live(self) -> bool:
         """See `PageSource`."""
         return True

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
+from treadle.api.audit_types import ReadLine
 from treadle.app.sync.sync_engine import open_engine
 from treadle.errors import (
     HeldBackError,
@@ -16,6 +19,7 @@ from treadle.errors import (
 )
 from treadle.runtime.defaults import make_user_redactor
 from treadle.store.local_store import LocalStore
+from treadle.sync.client import HttpRemote
 from treadle.sync.credentials import Account, require_account
 from treadle.sync.cursors import Cursors
 from treadle.sync.engine import SyncEngine
@@ -23,6 +27,10 @@ from treadle.sync.shareable_thread import hold_for_request
 from treadle.sync.thread_comparison import ThreadComparer
 from treadle.thread.facts import Shared, Visibility
 from treadle.thread.fold import ThreadFold
+
+READER_PAGE_COUNT: Final = 1000
+READER_COUNT_MAX: Final = 100_000
+"""Lines that are fetched at a time, and at most."""
 
 
 class ShareTarget(Struct, frozen=True):
@@ -107,6 +115,30 @@ def share_thread(
                 return SharedAddress(target.url, remote.grant_support(thread_id).expires_at or "")
             link = remote.share(thread_id, expires_at)
             return SharedAddress(link.url, link.expires_at)
+
+
+def list_readers(store: LocalStore, text: str) -> Sequence[ReadLine]:
+    """Who else has read a thread on the server, newest first: a line for each reader and hour.
+
+    Args:
+        store: the threads.
+        text: the beginning or the end of its id.
+
+    Raises:
+        UnknownThreadError, AmbiguousThreadError, NotLoggedInError, PrivateThreadError: as
+            `find_share_target`.
+        RemoteError: the server has no such thread of this user's, or cannot be reached.
+    """
+    target = find_share_target(store, text)
+    found: list[ReadLine] = []
+    with hold_for_request(store, target.thread_id), HttpRemote(target.account) as remote:
+        while len(found) < READER_COUNT_MAX:
+            before = found[-1].id if found else None
+            page = remote.readers(target.thread_id, READER_PAGE_COUNT, before).reads
+            found += page
+            if len(page) < READER_PAGE_COUNT:
+                break
+    return found
 
 
 class EndedAccess(Struct, frozen=True):

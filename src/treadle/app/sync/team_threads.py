@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread, SearchHit
 from treadle.errors import (
@@ -181,7 +182,7 @@ class TeamThread(Struct, frozen=True):
 
 @contextmanager
 def open_team_thread(
-    store: LocalStore, text: str, *, call: str | None = None
+    store: LocalStore, text: str, *, call: str | None = None, purpose: ReadWay = "show"
 ) -> Generator[TeamThread, None, None]:
     """A thread of the server, in a store of its own that is gone when this is left.
 
@@ -190,6 +191,7 @@ def open_team_thread(
         text: its id, or a beginning of it that no other thread has that the user may see; with
             `@NAME` behind it the one of the user of this name, where several have one of this id.
         call: the call, or the beginning of its id, whose large output comes along.
+        purpose: what the server tells its owner that it is read for.
 
     Raises:
         UnknownThreadError: there is no such thread, or the user may not see it.
@@ -202,7 +204,7 @@ def open_team_thread(
         fetched = LocalStore(Places(root / "data", root / "state", root / "config"))
         beginning, at, owner = text.partition("@")
         with (
-            _open_remote(store) as remote,
+            _open_remote(store, purpose) as remote,
             _guard_private_id(store, beginning),
             _translate_unknown(remote, text),
         ):
@@ -217,9 +219,11 @@ def open_team_thread(
         yield TeamThread(fetched if journals else None, thread_id, name, url)
 
 
-def fetch_team_document(store: LocalStore, name: str, version: int | None = None) -> Thread:
+def fetch_team_document(
+    store: LocalStore, name: str, version: int | None = None, *, purpose: ReadWay = "show"
+) -> Thread:
     """A thread of the server as one document. Raises as `open_team_thread`."""
-    with _open_remote(store) as remote, _translate_unknown(remote, name):
+    with _open_remote(store, purpose) as remote, _translate_unknown(remote, name):
         return remote.document(name, version)
 
 
@@ -227,11 +231,11 @@ def fetch_team_document(store: LocalStore, name: str, version: int | None = None
 
 
 @contextmanager
-def _open_remote(store: LocalStore) -> Generator[HttpRemote, None, None]:
+def _open_remote(store: LocalStore, purpose: ReadWay = "show") -> Generator[HttpRemote, None, None]:
     """The server; what it calls a bad request was typed by the user."""
     account = require_account(store.places, os.environ)
     try:
-        with HttpRemote(account) as remote:
+        with HttpRemote(account, purpose) as remote:
             yield remote
     except RemoteRefusedError as error:
         if error.code != ErrorCode.BAD_REQUEST.value:

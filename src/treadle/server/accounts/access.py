@@ -62,6 +62,8 @@ class AccessRule(Struct, frozen=True):
 
 
 READ_VERBS: Final = frozenset((Verb.LIST, Verb.SEARCH, Verb.GET, Verb.PULL))
+CONTENT_VERBS: Final = frozenset((Verb.GET, Verb.PULL))
+"""Who may do one of these is given what was said in the thread, and that is noted."""
 ORGANIZATION_ADMIN_VERBS: Final = frozenset((Verb.DELETE, Verb.RESTORE, Verb.UNSHARE))
 """What an admin of the organization does for colleagues who left."""
 
@@ -172,6 +174,7 @@ def find_thread(
         thread_id: the thread; any text. `ID@NAME` is that of the user of this name.
         verb: what is to be done.
         for_update: hold the row until the transaction ends, so that nobody changes it meanwhile.
+            Who changes something reads nothing.
 
     Returns:
         The columns of `schema.threads`, and behind them the name of the owner.
@@ -196,6 +199,8 @@ def find_thread(
             hint=f"say whose: {names}",
         )
     if not for_update:
+        if verb in CONTENT_VERBS:
+            context.note_read(chosen[0].key, chosen[0].owner_id)
         return chosen[0]
     # Only the row that was chosen is held: whoever takes an id of somebody else stops nobody.
     held = _find_candidates(context, f"{chosen[0].id}@{chosen[0].owner}", for_update=True)

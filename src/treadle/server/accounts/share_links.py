@@ -79,7 +79,7 @@ def list_links(context: Context, thread_id: str) -> Shares:
     query = select(schema.shares).where(shares.thread_id == key).order_by(shares.id.desc())
     return Shares(
         tuple(
-            ShareLine(row.created_at, row.expires_at, not _has_ended(row, context.now))
+            ShareLine(row.created_at, row.expires_at, not _has_ended(row, context.now), row.id)
             for row in context.db.execute(query)
         )
     )
@@ -188,6 +188,7 @@ def _find_linked_thread(context: Context, token: str, thread_id: str | None) -> 
             "this link does not work any more",
             hint="ask who gave it to you for another one",
         )
+    context.note_read(thread.key, thread.owner_id, link.id)
     return thread
 
 

@@ -325,6 +325,27 @@ audit: Final = Table(
     Column("detail", BytewiseText, nullable=False),
 )
 
+thread_reads: Final = Table(
+    "thread_reads",
+    metadata,
+    Column("id", Number, primary_key=True),
+    # The key of the thread; no foreign key: that it was read outlives it.
+    Column("thread_id", BytewiseText, nullable=False),
+    # Who has read; 0 for nobody in particular.
+    Column("user_id", Number, nullable=False, index=True),
+    # The link by which it was read; 0 for none.
+    Column("share_id", Number, nullable=False),
+    # The hour, as the beginning of a time: `2026-11-21T08`.
+    Column("hour", BytewiseText, nullable=False),
+    Column("first_at", BytewiseText, nullable=False),
+    # The last time that something new stood in this row; not every read after that.
+    Column("last_at", BytewiseText, nullable=False),
+    # By which ways and from which addresses, between spaces.
+    Column("ways", BytewiseText, nullable=False),
+    Column("addresses", BytewiseText, nullable=False),
+    Index(None, "thread_id", "hour", "user_id", "share_id", unique=True),
+)
+
 counters: Final = Table(
     "counters",
     metadata,

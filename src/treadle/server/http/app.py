@@ -19,6 +19,7 @@ from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.feed_pages import FeedPages
 from treadle.server.http.page_site import PageSite
+from treadle.server.http.reader_pages import ReaderPages
 from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
 from treadle.server.http.routes import (
@@ -27,6 +28,7 @@ from treadle.server.http.routes import (
     health,
     identities,
     invitations,
+    reads,
     records,
     remote_requests,
     shares,
@@ -46,6 +48,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *documents.ENDPOINTS,
     *records.ENDPOINTS,
     *shares.ENDPOINTS,
+    *reads.ENDPOINTS,
     *remote_requests.ENDPOINTS,
     *current_user.ENDPOINTS,
     *admin.ENDPOINTS,
@@ -72,7 +75,12 @@ class Application:
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
-        self._starlette.router.default = PageSite(services, partial(_list_page_routes, services))
+        self._pages = PageSite(services, partial(_list_page_routes, services))
+        self._starlette.router.default = self._pages
+
+    def list_page_routes(self) -> list[Route]:
+        """The paths of pages: all that is asked of it besides `ENDPOINTS`."""
+        return self._pages.routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is no HTTP is not spoken here."""
@@ -91,6 +99,7 @@ class Application:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.services.schedule_indexing()  # what a process that died has left
         self.services.start_journal_uptake()
+        self.services.start_keeping_reads()
         self.services.webhook_sender.start()
         yield
         self.stop()
@@ -98,7 +107,7 @@ class Application:
 
 
 def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
-    parts = (AccountPages, AdminPages, FeedPages, WebhookPages)
+    parts = (AccountPages, AdminPages, FeedPages, ReaderPages, WebhookPages)
     routes = [route for part in parts for route in part(services, site).list_routes()]
     if services.config.oidc is not None:
         # What it needs takes long to import, and most servers need it not.

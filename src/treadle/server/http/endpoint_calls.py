@@ -211,6 +211,9 @@ class _EndpointCall:
             work, is_write=endpoint.is_write, queries=questions
         )
         self._log_fields.user_id = context.caller.user_id
+        if context.reads:
+            way = endpoint.way or request_reader.read_purpose(self._head.headers)
+            await self._services.keep_reads(context.reads, way, self._head.address, context.now)
         if endpoint.is_write:
             self._services.change_listeners.notify_change()
             self._services.schedule_indexing()

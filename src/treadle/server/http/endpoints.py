@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import Scope
@@ -106,6 +107,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         answer: the type of the answer's JSON, or its media type; `None`: it has no body.
         has_tag: whether the answer has an `ETag`, and `If-None-Match` is looked at.
         codes: how it may be refused, beyond what every endpoint like it may say.
+        way: how others' threads are read here; `None`: for what the client says.
     """
 
     method: str
@@ -124,6 +126,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     answer: Any = None
     has_tag: bool = False
     codes: tuple[ErrorCode, ...] = ()
+    way: ReadWay | None = None
 
     @property
     def body_media(self) -> str:

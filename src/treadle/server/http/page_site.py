@@ -59,7 +59,7 @@ class PageSite:
     ) -> None:
         self._services = services
         pages = Pages(self.find_source, self.ask)
-        routes = [
+        self.routes = [
             *pages.list_routes(),
             Route("/sign-in", self._show_sign_in, methods=["GET"]),
             Route("/sign-in", self._sign_in, methods=["POST"]),
@@ -68,7 +68,7 @@ class PageSite:
             *more(self),
             *JoinPages(services).list_routes(),
         ]
-        router = Router(routes, redirect_slashes=False, default=_refuse_unknown_path)
+        router = Router(self.routes, redirect_slashes=False, default=_refuse_unknown_path)
         handlers: Mapping[Any, Any] = {
             PageRefusal: _send_page_refusal,
             Refusal: self._send_refusal,
@@ -110,7 +110,7 @@ class PageSite:
             request.scope["treadle"].user_id = caller.user_id
         elif request.url.path == "/":
             raise make_unauthorized_refusal()
-        return ServerThreads(services, caller, secret)
+        return ServerThreads(services, caller, secret, self.read_head(request).address)
 
     async def ask(self, function: Callable[[], Any]) -> Any:
         """See `treadle.pages.site.Ask`."""

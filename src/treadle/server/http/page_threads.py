@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread
 from treadle.core.messages import BlobRef
@@ -50,10 +51,16 @@ class ServerThreads:
         services: of the process.
         caller: who looks, as the session was found a moment ago.
         secret: of the session; empty without one.
+        address: from where is looked.
     """
 
-    def __init__(self, services: Services, caller: Principal, secret: str) -> None:
+    def __init__(
+        self, services: Services, caller: Principal, secret: str, address: str = ""
+    ) -> None:
         self._services = services
+        self._address = address
+        self.has_readers = False
+        """See `PageSource`."""
         self.caller = caller
         self.visitor = (
             None
@@ -66,12 +73,23 @@ class ServerThreads:
         """See `PageSource`. Streams belong to users."""
         return self.caller.user_id is not None
 
-    def read(self, function: Callable[[Context], Result]) -> Result:
-        """One transaction of the visitor's that reads; called in a thread."""
+    def read(self, function: Callable[[Context], Result], way: ReadWay = "page") -> Result:
+        """One transaction of the visitor's that reads; called in a thread.
+
+        Raises:
+            Refusal: what `function` raises; or it cannot be kept who reads what.
+        """
         services = self._services
-        return services.database.run(
-            lambda db: function(Context(db, self.caller, services.now())), is_write=False
-        )
+
+        def work(db: Connection) -> tuple[Context, Result]:
+            context = Context(db, self.caller, services.now())
+            return context, function(context)
+
+        context, found = services.database.run(work, is_write=False)
+        self.has_readers = self.caller.user_id is not None and not context.reads
+        notes = services.read_notes.find_new(context.reads, way, self._address, context.now)
+        services.read_notes.keep(notes, context.now)
+        return found
 
     def list_rows(self, filters: RowFilters, start: int, count: int) -> ThreadRows:
         """See `PageSource`."""
@@ -89,7 +107,7 @@ class ServerThreads:
 
     def search(self, words: str, count: int) -> Sequence[FoundRow]:
         """See `PageSource`."""
-        found = self.read(lambda context: search.search_threads(context, words, count))
+        found = self.read(lambda context: search.search_threads(context, words, count), "search")
         return [
             FoundRow(
                 self.make_row(hit.thread),

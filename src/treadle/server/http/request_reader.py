@@ -10,8 +10,10 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
+from treadle.api.audit_types import CLIENT_PURPOSES, ReadWay
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark, parse_tag, parse_version
+from treadle.api.types import PURPOSE_HEADER
 from treadle.server.http.endpoints import Endpoint, IfMatch
 from treadle.server.http.limits import find_client_address
 from treadle.server.http.settings import ServerConfig
@@ -98,6 +100,12 @@ def read_head(scope: Mapping[str, Any], config: ServerConfig) -> RequestHead:
         and client is not None
         and client[0] in ("127.0.0.1", "::1"),
     )
+
+
+def read_purpose(headers: Mapping[str, str]) -> ReadWay:
+    """What our own client reads others' threads for; of others it is the API."""
+    told = headers.get(PURPOSE_HEADER, "")
+    return told if told in CLIENT_PURPOSES else "api"
 
 
 def has_body(scope: Mapping[str, Any]) -> bool:

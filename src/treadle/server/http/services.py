@@ -12,16 +12,18 @@ from typing import Any, Final, Literal, TypeVar
 from anyio import CapacityLimiter, to_thread
 from sqlalchemy import Connection, text
 
+from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
 from treadle.server import search
 from treadle.server.accounts import tokens
-from treadle.server.context import ANONYMOUS, Context
+from treadle.server.context import ANONYMOUS, Context, ThreadRead
 from treadle.server.data.database import Database
 from treadle.server.data.round_trips import PreliminaryQuery
 from treadle.server.http import logs
 from treadle.server.http.change_stream import ChangeListeners
 from treadle.server.http.limits import BodyMemory, RateLimiter
 from treadle.server.http.metrics import Metrics
+from treadle.server.http.read_notes import ReadNotes
 from treadle.server.http.settings import ServerConfig
 from treadle.server.http.webhook_sender import WebhookSender, make_requests
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
@@ -51,6 +53,12 @@ INDEX_POLL_S: Final = 0.02
 
 UPTAKE_POLL_S: Final = 1.0
 """Between two looks for records of workers, where there were none."""
+
+READS_POLL_S: Final = 1.0
+"""Between two looks for reads that the database has not taken."""
+
+READS_WAIT_S: Final = 5.0
+"""So long what is left of them waits for the database when the process ends."""
 
 BODY_MEMORY_SHARES: Final = 4
 """Users that it takes to fill the room for bodies."""
@@ -84,6 +92,11 @@ class Services:
         self._index_limiter = CapacityLimiter(1)
         self._uptake_task: asyncio.Task[None] | None = None
         self._uptake_limiter = CapacityLimiter(1)
+        self.read_notes = ReadNotes(
+            lambda work, wait_s: database.run(work, is_write=True, wait_s=wait_s)
+        )
+        self._reads_task: asyncio.Task[None] | None = None
+        self._reads_limiter = CapacityLimiter(1)
         self._health_limiter = CapacityLimiter(HEALTH_THREADS_MAX)
         self._listener_limiter = CapacityLimiter(LISTENER_THREADS_MAX)
         self._webhook_limiter = CapacityLimiter(1)
@@ -228,14 +241,43 @@ class Services:
             else:
                 await asyncio.sleep(UPTAKE_POLL_S)
 
+    async def keep_reads(
+        self, reads: Sequence[ThreadRead], way: ReadWay, address: str, now: str
+    ) -> None:
+        """See that what was read of others' threads is kept, before it is answered.
+
+        Raises:
+            Refusal: it is not, and too much waits already.
+        """
+        if notes := self.read_notes.find_new(reads, way, address, now):
+            await to_thread.run_sync(
+                lambda: self.read_notes.keep(notes, now), limiter=self._write_limiter
+            )
+
+    def start_keeping_reads(self) -> None:
+        """Write what the database has not taken in time, until `close`."""
+        self._reads_task = asyncio.get_running_loop().create_task(self._keep_waiting_reads())
+
+    async def _keep_waiting_reads(self) -> None:
+        while True:
+            await asyncio.sleep(READS_POLL_S)
+            await self._write_waiting_reads(INDEX_STEP_S)
+
+    async def _write_waiting_reads(self, wait_s: float) -> None:
+        if self.read_notes.is_waiting:
+            await to_thread.run_sync(
+                lambda: self.read_notes.write(wait_s), limiter=self._reads_limiter
+            )
+
     async def close(self) -> None:
         """End what goes on behind the answers."""
         await self.webhook_sender.close()
-        for task in (self._index_task, self._uptake_task):
+        for task in (self._index_task, self._uptake_task, self._reads_task):
             if task is not None:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+        await self._write_waiting_reads(READS_WAIT_S)
 
     async def run_health_check(self, function: Callable[[], Result]) -> Result:
         """Run what must not wait behind requests, in a thread; who gives up on it leaves it."""

@@ -30,7 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import SearchHit, SearchResult
 from treadle.server.accounts import access
-from treadle.server.context import Context, Verb
+from treadle.server.context import Context, ThreadRead, Verb
 from treadle.server.data.schema import threads
 from treadle.server.refusals import Refusal
 from treadle.server.search.query import Query, parse_query, to_fts5, to_tsquery
@@ -102,7 +102,7 @@ def search_threads(
     found = (
         _find_ranked(context.db, parsed, may, room, max(0, offset - named_count)) if room else []
     )
-    hits = (*_make_id_hits(context.db, parsed, named), *_make_hits(context.db, parsed, found))
+    hits = (*_make_id_hits(context.db, parsed, named), *_make_hits(context, parsed, found))
     return SearchResult(hits, limit, offset)
 
 
@@ -194,13 +194,15 @@ _LIMIT_SEARCH: Final[Mapping[str, Callable[[Connection], AbstractContextManager[
 
 
 def _make_hits(
-    db: Connection, query: Query, ranked_threads: Sequence[RankedThread]
+    context: Context, query: Query, ranked_threads: Sequence[RankedThread]
 ) -> Iterator[SearchHit]:
-    """What is shown; one part is held in memory at a time."""
-    shown = read_listed_threads(db, [one.key for one in ranked_threads])
+    """What is shown; one part is held in memory at a time. Its words were said in the thread."""
+    shown = read_listed_threads(context.db, [one.key for one in ranked_threads])
     for one in ranked_threads:
         line, document_version = shown[one.key]
-        part = db.execute(
+        if line.owner != context.caller.user:
+            context.reads.append(ThreadRead(one.key, context.caller.user_id or 0))
+        part = context.db.execute(
             select(search_texts.c.place, search_texts.c.kind, search_texts.c.text).where(
                 search_texts.c.id == one.part
             )

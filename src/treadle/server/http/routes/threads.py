@@ -160,6 +160,7 @@ ENDPOINTS: Final = (
         method="GET",
         path="/api/threads/search",
         name="search_threads",
+        way="search",
         about="The threads that the caller may see and in which something was said, best first.",
         do=_search_threads,
         is_open=True,

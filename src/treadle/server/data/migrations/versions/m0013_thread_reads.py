@@ -1,0 +1,38 @@
+"""Who has read threads of others."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from alembic import op
+
+revision: Final = "0013"
+down_revision: Final = "0012"
+
+_TYPES: Final = MappingProxyType(
+    {
+        "sqlite": ("INTEGER NOT NULL PRIMARY KEY", "INTEGER", "TEXT"),
+        "postgresql": (
+            "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+            "bigint",
+            'text COLLATE "C"',
+        ),
+    }
+)
+
+
+def upgrade() -> None:
+    """Who read something before is known to nobody."""
+    key, number, text = _TYPES[op.get_bind().dialect.name]
+    op.execute(
+        f"CREATE TABLE thread_reads (id {key}, thread_id {text} NOT NULL, "
+        f"user_id {number} NOT NULL, share_id {number} NOT NULL, hour {text} NOT NULL, "
+        f"first_at {text} NOT NULL, last_at {text} NOT NULL, ways {text} NOT NULL, "
+        f"addresses {text} NOT NULL)"
+    )
+    op.execute("CREATE INDEX ix_thread_reads_user_id ON thread_reads (user_id)")
+    op.execute(
+        "CREATE UNIQUE INDEX ix_thread_reads_thread_id_hour_user_id_share_id "
+        "ON thread_reads (thread_id, hour, user_id, share_id)"
+    )
