@@ -1,0 +1,140 @@
+"""Bugs that a queue might have, planted one by one: the checks of queues see each of them.
+
+Those of workers are in `test_chaos.py`, those of the store in `tests/server/journals`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+import pytest
+
+from fleet import queue_checks, test_queues
+from treadle.fleet import procrastinate_scheduler, queue_rows
+from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
+from treadle.fleet.procrastinate_scheduler import ProcrastinateScheduler
+from treadle.fleet.queue_worker import QueueWorker
+
+Check = Callable[[str], Awaitable[None]]
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+PATIENCE_S: Final = 3.0
+"""After so long what a bug holds up is taken for held up; what is sound is waited for longer."""
+
+
+def on_queue(check: Callable[[ProcrastinateScheduler], Awaitable[None]]) -> Check:
+    """A check of every queue, on a database."""
+
+    async def run(url: str) -> None:
+        queue = test_queues.make_scheduler(url)
+        try:
+            await check(queue)
+        finally:
+            await queue.close()
+
+    return run
+
+
+def finish_by_number(patch: pytest.MonkeyPatch) -> None:
+    """A job is ended by its number alone, as Procrastinate's own worker does it."""
+    mine = "AND worker_id IS NOT DISTINCT FROM %(worker)s AND attempts = %(attempts)s"
+    finish = queue_rows._FINISH
+    assert mine in finish
+    patch.setattr(queue_rows, "_FINISH", finish.replace(mine, ""))
+
+
+def queue_twice(patch: pytest.MonkeyPatch) -> None:
+    """What is queued already is queued once more."""
+
+    def make_row(job: Job, rank: int) -> Any:
+        return queue_rows.make_row(job, rank).evolve(queueing_lock=None)
+
+    patch.setattr(procrastinate_scheduler, "make_row", make_row)
+
+
+def forget_who_waits(patch: pytest.MonkeyPatch) -> None:
+    """What waits for a person is taken for done."""
+    patch.setitem(queue_rows._ENDS, JobStatus.WAITING, "succeeded")
+
+
+def work_while_waiting(patch: pytest.MonkeyPatch) -> None:
+    """What waits for a person is taken by workers."""
+    patch.setattr(queue_rows, "WAITING_QUEUE", queue_rows.PREFIX + "default")
+    patch.setattr(queue_rows, "_FAR_S", 0.0)
+
+
+def leave_the_dead(patch: pytest.MonkeyPatch) -> None:
+    """Nobody is given the job of who has died."""
+
+    async def retry_stalled(self: ProcrastinateScheduler) -> list[str]:
+        return []
+
+    patch.setattr(ProcrastinateScheduler, "retry_stalled", retry_stalled)
+
+
+def count_no_deaths(patch: pytest.MonkeyPatch) -> None:
+    """A task that kills its workers is tried for ever."""
+    repeat = queue_rows._REPEAT
+    patch.setattr(queue_rows, "_REPEAT", repeat.replace("%(deaths)s::integer", "0"))
+
+
+def take_when_stopped(patch: pytest.MonkeyPatch) -> None:
+    """Who is told to stop goes on taking."""
+    run = QueueWorker.run
+
+    async def run_on(self: QueueWorker, stop: asyncio.Event, poll_s: float) -> None:
+        late = asyncio.Event()
+        running = asyncio.create_task(run(self, late, poll_s))
+        await stop.wait()
+        await asyncio.sleep(10 * poll_s)
+        late.set()
+        await running
+
+    patch.setattr(QueueWorker, "run", run_on)
+
+
+def stop_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Who is told to stop drops what is at work."""
+    run = ProcrastinateScheduler.run
+
+    async def drop(
+        self: ProcrastinateScheduler,
+        perform: Perform,
+        queues: Sequence[str],
+        concurrency: int,
+        stop: asyncio.Event,
+    ) -> None:
+        async def perform_or_drop(job: Job, cancelled: asyncio.Event) -> JobEnd:
+            working = asyncio.ensure_future(perform(job, cancelled))
+            stopping = asyncio.create_task(stop.wait())
+            await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            return JobEnd(JobStatus.QUEUED) if stop.is_set() else await working
+
+        await run(self, perform_or_drop, queues, concurrency, stop)
+
+    patch.setattr(ProcrastinateScheduler, "run", drop)
+
+
+BUGS: Final[Mapping[Plant, Check]] = {
+    finish_by_number: test_queues.test_what_another_worker_was_given_is_not_left_by_the_one_before,
+    queue_twice: on_queue(queue_checks.check_once),
+    forget_who_waits: on_queue(queue_checks.check_waiting),
+    work_while_waiting: on_queue(queue_checks.check_waiting),
+    leave_the_dead: on_queue(queue_checks.check_stalled),
+    count_no_deaths: on_queue(queue_checks.check_stalled),
+    take_when_stopped: on_queue(queue_checks.check_drain),
+    stop_at_once: on_queue(queue_checks.check_drain),
+}
+"""What is planted, and what sees it. What is not planted is seen by nobody: `test_queues.py`."""
+
+
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
+async def test_what_is_planted_in_a_queue_is_seen(plant: Plant, queue_url: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue_checks, "PATIENCE_S", PATIENCE_S)
+        plant(patch)
+        with pytest.raises((Exception, pytest.fail.Exception)):
+            await BUGS[plant](queue_url)
