@@ -52,8 +52,9 @@ def start(prompt: str, folder: str, machine: str) -> None:
 
     store = open_store()
     thread_id, left = start_remotely(store, prompt, machine=machine, folder=folder)
-    click.echo(thread_id)
     outcome = wait_for_outcome(store, left.id, WAIT_S)
+    if outcome.state in ("waiting", "taken", "done"):
+        click.echo(thread_id)
     if outcome.state == "done":
         print_line("begun there; to see it here: treadle sync", err=True)
     elif outcome.state == "taken":

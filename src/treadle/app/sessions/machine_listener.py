@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from treadle.errors import (
 )
 from treadle.outputs import TurnOutcome
 from treadle.store.local_store import LocalStore
-from treadle.store.thread_requests import PersonRequest, RequestReply, ThreadRequests
+from treadle.store.thread_requests import Act, PersonRequest, RequestReply, ThreadRequests
 from treadle.sync.credentials import Account, require_account
 from treadle.sync.request_client import RequestClient
 from treadle.sync.send_queue import PendingSyncStore
@@ -60,6 +60,17 @@ _CHILD: Final = "it is a sub-agent's: it is answered where the agent works that 
 _TAKEN_ID: Final = "a thread of this id is there already, and was not begun by this"
 _TOO_OFTEN: Final = "it was gone on with {} times and its process ended: look at it there"
 _TOO_LATE: Final = "the machine stopped when it had it, and its time was over when it went on"
+_UNPAIRED: Final = "no device is paired with this machine yet: `treadle remote pair` does it"
+_DOES: Final[Mapping[Act, str]] = {
+    "start": "a conversation begins",
+    "prompt": "it hears a prompt",
+    "steer": "it hears a prompt",
+    "approve": "a call is allowed",
+    "always": "a call is allowed, and others of its kinds",
+    "change": "a call is allowed, changed",
+    "reject": "a call is refused",
+    "interrupt": "the turn is stopped",
+}
 _ENDS: Final = {
     TurnOutcome.DONE: "the turn is done",
     TurnOutcome.APPROVAL: "it waits for an answer",
@@ -165,6 +176,9 @@ class MachineListener:
 
     async def run(self) -> None:
         """Listen until it is cancelled; what is at work then is gone on with by the next one."""
+        keys = read_machine_keys(self._store.places)
+        if keys is None or not keys.keys:
+            self._notify(_UNPAIRED)
         state = PendingSyncStore(self._store.folders.disk, self._store.places).state()
         changes = RemoteChangeListener(self._account, state.change, self._news)
         changes.begin()
@@ -321,7 +335,7 @@ class MachineListener:
             with suppress(TreadleError):
                 requests.reply(request.id, RequestReply(is_taken=False, why=why))
 
-        self._notify(f"{request.by}: {request.act} {request.thread}")
+        self._notify(f"{request.thread}: {_DOES[request.act]}, as asked by {request.by}")
         watch = WorkWatch(place, fail, partial(self._end, request.thread))
         if request.act == "start":
             self._started[request.id] = request.thread
