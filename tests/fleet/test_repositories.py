@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fleet.queue_checks import until
@@ -20,6 +21,7 @@ from treadle import (
     MemoryScheduler,
     Repositories,
     ScriptedModel,
+    SubmittedTask,
     UsageError,
     builtin_tools,
     tool,
@@ -144,3 +146,110 @@ async def test_what_cannot_be_cloned_is_said(origin: Path, tmp_path: Path) -> No
     await coder.submit("Write it.", repository=str(origin), ref="nothing")
     async with working(fleet):
         await until(lambda: has_status(fleet, JobStatus.FAILED))
+
+
+class Machines:
+    """Two workers with a cache each, for one task that pauses between its calls."""
+
+    def __init__(self, origin: Path, folder: Path, *turns: Any) -> None:
+        self.store, self.queue, self.origin = LocalStore.in_memory(), MemoryScheduler(), origin
+        self.paused, self.go_on = asyncio.Event(), asyncio.Event()
+        self.fleets = [Fleet(self.queue), Fleet(self.queue)]
+
+        @tool(effect=EffectClass.READ)
+        async def pause() -> str:
+            """Wait."""
+            self.paused.set()
+            await self.go_on.wait()
+            return "waited"
+
+        names = ("one", "two")
+        self.coders = [
+            make_coder(folder / name, self.store, *turns, more=[pause]) for name in names
+        ]
+        for fleet, coder in zip(self.fleets, self.coders, strict=True):
+            fleet.add(coder)
+
+    async def begin_and_die(self) -> SubmittedTask[str]:
+        """The first one works until the pause, and is killed there."""
+        task = await self.coders[0].submit("Write it.", repository=str(self.origin))
+        work = asyncio.create_task(self.fleets[0].run())
+        await self.paused.wait()
+        work.cancel()
+        await asyncio.wait([work])
+        self.go_on.set()
+        return task
+
+    async def go_on_elsewhere(self, task: SubmittedTask[str]) -> list[str]:
+        """The second one ends it; gives what its model was told besides."""
+        await self.fleets[1].make_worker().sweep()
+        async with working(self.fleets[1]):
+            await self.coders[1].submitted(thread_id=task.id).result()
+        await asyncio.sleep(0)
+        records = [msgspec.json.decode(one.event) async for one in task.follow()]
+        return [one["text"] for one in records if one["type"] == "task_informed"]
+
+
+PAUSE = {"tool": "pause", "arguments": {}}
+WRITES = WRITE["calls"]
+
+
+async def test_changes_that_went_with_a_killed_worker_are_told_with_the_calls_that_made_them(
+    origin: Path, tmp_path: Path
+) -> None:
+    """One wrote a file, and was killed before the round was over."""
+    machines = Machines(origin, tmp_path, {"calls": [*WRITES, PAUSE]}, READ, DONE)
+    task = await machines.begin_and_die()
+    [told] = await machines.go_on_elsewhere(task)
+    assert f"as they were in commit {git(origin, 'rev-parse', 'main')[:12]}" in told
+    assert told.splitlines()[1:] == ['- write_file {"path":"a.txt","content":"one\\n"}']
+    requests = [message.content for message in machines.store.load(task.id).fold.conversation]
+    assert requests.count(told) == 1
+
+
+async def test_what_was_pushed_is_not_told_as_lost(origin: Path, tmp_path: Path) -> None:
+    """A round that was over, and one that only reads."""
+    machines = Machines(origin, tmp_path, WRITE, {"calls": [PAUSE]}, READ, DONE)
+    task = await machines.begin_and_die()
+    assert await machines.go_on_elsewhere(task) == []
+
+
+async def test_a_branch_that_was_not_pushed_is_told_as_lost(origin: Path, tmp_path: Path) -> None:
+    """The hook has made a commit, and the repository took none."""
+    hook = origin / ".git" / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    machines = Machines(origin, tmp_path, WRITE, {"calls": [PAUSE]}, READ, DONE)
+    task = await machines.begin_and_die()
+    hook.unlink()
+    [told] = await machines.go_on_elsewhere(task)
+    assert "write_file" in told
+
+
+async def test_a_commit_that_was_pushed_before_it_was_recorded_is_not_told_as_lost(
+    origin: Path, tmp_path: Path
+) -> None:
+    """One died right behind the push: the commit says which version of the thread it has."""
+    machines = Machines(origin, tmp_path, {"calls": [*WRITES, PAUSE]}, READ, DONE)
+    task = await machines.begin_and_die()
+    version = machines.store.load(task.id).fold.version
+    git(origin, "checkout", "--quiet", "-b", f"treadle/{task.id}")
+    (origin / "a.txt").write_text("one\n")
+    git(origin, "add", "--all")
+    git(origin, "commit", "-q", "-m", f"Write it\n\nTreadle-Thread: {task.id}@{version}")
+    git(origin, "checkout", "--quiet", "main")
+    assert await machines.go_on_elsewhere(task) == []
+
+
+async def test_a_worker_that_is_to_stop_commits_the_round_that_it_ends(
+    origin: Path, tmp_path: Path
+) -> None:
+    machines = Machines(origin, tmp_path, {"calls": [*WRITES, PAUSE]}, READ, DONE)
+    task = await machines.coders[0].submit("Write it.", repository=str(origin))
+    async with working(machines.fleets[0]) as stop:
+        await machines.paused.wait()
+        stop.set()
+        machines.go_on.set()
+    assert await has_status(machines.fleets[0], JobStatus.QUEUED)
+    assert git(origin, "show", f"treadle/{task.id}:a.txt") == "one"
+    assert await machines.go_on_elsewhere(task) == []

@@ -45,17 +45,33 @@ _OTHER_REPOSITORY: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_C
 class Checkout(Struct, frozen=True):
     """The clone of a task, for whoever works on it.
 
-    `folder` is where it works, `url` where its repository is from, `branch` what it works on.
+    `folder` is where it works, `url` where its repository is from, `branch` what it works on,
+    `commit` where that began here, as a full hash.
     """
 
     folder: Path
     url: str
     branch: str
+    commit: str
 
     def make_sandbox(self, *, has_network: bool) -> Sandbox:
         """What holds its commands; nobody is there to be asked for more."""
         network = Network.ON if has_network else Network.OFF
         return Sandbox(Policy(network=network, may_ask=False), self.folder)
+
+    async def has_commit(self, commit: str) -> bool:
+        """Whether the branch had this commit, or came from it, when it was cloned."""
+        asked = ("merge-base", "--is-ancestor", commit, self.commit)
+        return (await _try_git(self.folder, *asked)).status == 0
+
+    async def find_version(self, thread_id: str) -> int:
+        """Up to which version of a thread the branch's commits say that they have its changes."""
+        said = f"Treadle-Thread: {thread_id}@"
+        asked = ("log", "-n", "1", "--fixed-strings", f"--grep={said}", "--format=%B", self.commit)
+        message = (await _try_git(self.folder, *asked)).out.decode(errors="replace")
+        _, found, rest = message.rpartition(said)
+        version = rest.split(maxsplit=1)[0] if found and rest.strip() else ""
+        return int(version) if version.isdecimal() else 0
 
 
 class PushedWorkspace:
@@ -146,33 +162,34 @@ class Repositories:
             )
         await self._git(folder, "remote", "set-url", "origin", url)
         for start in (f"refs/remotes/origin/{branch}", f"refs/remotes/origin/{ref}", ref):
-            found = await self._try_git(folder, "rev-parse", "--verify", f"{start}^{{commit}}")
+            found = await _try_git(folder, "rev-parse", "--verify", f"{start}^{{commit}}")
             if found.status == 0:
                 commit = found.out.decode().strip()
                 await self._git(folder, "checkout", "--quiet", "-B", branch, commit)
-                return Checkout(folder, url, branch)
+                return Checkout(folder, url, branch, commit)
         raise UsageError(f"the repository {url} has no {ref!r}", hint="a branch, a tag, a commit")
 
     async def _git(self, folder: Path, *arguments: str) -> None:
-        ran = await self._try_git(folder, *arguments)
+        ran = await _try_git(folder, *arguments)
         if ran.status != 0:
             raise UsageError(
                 f"git {arguments[0]} has failed: {summarize_output(ran)}",
                 hint="try it by yourself on this machine; where it asks for a password, it cannot",
             )
 
-    async def _try_git(self, folder: Path, *arguments: str) -> Ran:
-        program = helper_programs.find_program("git")
-        if program is None:
-            raise UsageError("a task in a repository needs git, which is not installed")
-        kept = {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY}
-        more = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
-        return await run_bounded(
-            [program, *arguments],
-            folder,
-            helper_programs.environment({**kept, **more}),
-            Bounds(FETCH_S_MAX, _OUTPUT_MAX),
-        )
+
+async def _try_git(folder: Path, *arguments: str) -> Ran:
+    program = helper_programs.find_program("git")
+    if program is None:
+        raise UsageError("a task in a repository needs git, which is not installed")
+    kept = {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY}
+    more = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
+    return await run_bounded(
+        [program, *arguments],
+        folder,
+        helper_programs.environment({**kept, **more}),
+        Bounds(FETCH_S_MAX, _OUTPUT_MAX),
+    )
 
 
 @asynccontextmanager

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from treadle.agent.builders import open_engine
 from treadle.agent.definition import AgentDefinition
@@ -18,13 +18,19 @@ from treadle.agent.job_mark import (
     find_mark,
     is_over,
 )
+from treadle.agent.lost_changes import describe_lost_changes
 from treadle.agent.lost_jobs import list_lost_jobs
 from treadle.agent.members import Members
+from treadle.core.task.table import State
 from treadle.errors import StoreError, ThreadBusyError, TreadleError, UnknownThreadError
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus
 from treadle.outputs import Output, StateStarted, TurnFinished, TurnOutcome
 from treadle.runtime.engine import AgentEngine
 from treadle.thread.facts import ExtraSet, Tagged
+from treadle.thread.record import Record
+
+if TYPE_CHECKING:  # who works in no repository loads nothing of it
+    from treadle.agent.repositories import Checkout
 
 _log = logging.getLogger("treadle.fleet")
 
@@ -97,7 +103,22 @@ class TaskHand:
                 checkout = await stack.enter_async_context(opened)
             opening = open_engine(agent, job.thread, agent.membership.deps, checkout)
             engine = await stack.enter_async_context(opening)
+            if checkout is not None:
+                await self._tell_what_is_lost(agent, engine, checkout)
             return await self._drive(engine, stop, cancelled)
+
+    async def _tell_what_is_lost(
+        self, agent: AgentDefinition, engine: AgentEngine, checkout: Checkout
+    ) -> None:
+        follower = agent.membership.store.follow(engine.thread_id)
+        records = await asyncio.to_thread(
+            lambda: [one for one in follower.read_new() if isinstance(one, Record)]
+        )
+        version = await checkout.find_version(engine.thread_id)
+        lost = await describe_lost_changes(
+            engine.driver.journal.fold, records, checkout.commit, version, checkout.has_commit
+        )
+        engine.inform(lost)
 
     async def _drive(
         self, engine: AgentEngine, stop: asyncio.Event, cancelled: asyncio.Event
@@ -107,8 +128,10 @@ class TaskHand:
             return JobEnd(JobStatus.CANCELLED)
 
         def leave_after_step(output: Output) -> None:
-            # Told before what is due begins: so nothing of the next step does.
-            if stop.is_set() and isinstance(output, StateStarted):
+            # Told before what is due begins: so nothing of the next step does. What a round has
+            # changed is committed where it is observed, and belongs to the step.
+            has_begun = isinstance(output, StateStarted) and output.state != State.OBSERVING
+            if stop.is_set() and has_begun:
                 driver.interrupt()
 
         async def leave_late() -> None:

@@ -126,6 +126,10 @@ class AgentEngine:
         """The task's memory as it stands."""
         return self._machine.memory
 
+    def inform(self, text: str) -> None:
+        """Have the model told something before its next request, unless it can read it already."""
+        self._rules.note = text
+
     @property
     def is_waiting(self) -> bool:
         """Whether nothing is unfinished: no work, no question, no request to be tried again."""

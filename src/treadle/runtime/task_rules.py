@@ -62,6 +62,8 @@ class TaskRules:
         self._handlers = handlers
         self._situation = situation
         self._informed_step = 0
+        self.note = ""
+        """What the model is told before its next request, unless it was and can still read it."""
         self.is_new = is_new
         self._failure: LlmErrorKind | None = None
         self._broken: AgentError | None = None
@@ -120,13 +122,19 @@ class TaskRules:
         then is asked for anew, and this is asked again.
         """
         memory = self._memory
-        if not steering or self._situation is None or self._informed_step == memory.step:
+        if not steering or self._informed_step == memory.step:
             return None
         self._informed_step = memory.step
-        now = self._situation(self._machine.config).changing_lines
-        lines = map(self._journal.redact or str, now)
-        news = describe_news(lines, memory.system_prompt, memory.messages_in_view())
-        return TaskInformed(news, self._journal.now()) if news else None
+        seen, redact = memory.messages_in_view(), self._journal.redact or str
+        note, self.note = redact(self.note), ""
+        if any(note in message.content for message in seen):
+            note = ""
+        news = ""
+        if self._situation is not None:
+            now = map(redact, self._situation(self._machine.config).changing_lines)
+            news = describe_news(now, memory.system_prompt, seen)
+        text = "\n\n".join(filter(None, (note, news)))
+        return TaskInformed(text, self._journal.now()) if text else None
 
     def make_stop_event(self, stop: StopRequest, partial_text: str) -> Event | None:
         """A task that a person stops stays where it is; one whose time is over ends."""
