@@ -26,6 +26,7 @@ def test_every_command_stands_in_one_group() -> None:
     files = {path.name.removesuffix("_command.py") for path in folder.glob("*_command.py")}
     parts = {
         "admin_audit",
+        "admin_holds",
         "admin_identities",
         "admin_invitations",
         "admin_organizations",

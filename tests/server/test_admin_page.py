@@ -101,6 +101,8 @@ def test_nobody_else_does_what_admins_do(site: Site) -> None:
         "/admin/invitations": {"organization": "acme", "role": "member", "days": "30"},
         "/admin/organizations": {"name": "new"},
         "/admin/organizations/acme/quota": {"threads": "1", "size": ""},
+        "/admin/holds": {"kind": "user", "name": "owner", "reason": "why"},
+        "/admin/holds/9/lift": {},
         "/admin/users": {"name": "eve", "organization": "acme"},
         "/admin/users/owner": {"is_disabled": "yes"},
         "/admin/users/owner/quota": {"threads": "1", "size": ""},
@@ -119,3 +121,19 @@ def test_nobody_else_does_what_admins_do(site: Site) -> None:
         if site.post(path, **fields).status != 401:
             missed.append(("nobody", path))
     assert missed == []
+
+
+def test_a_hold_is_placed_and_lifted(site: Site) -> None:
+    admin = Person(site, "admin")
+    told = {"kind": "user", "name": "owner", "reason": "case <14>"}
+    assert admin.send("/admin/holds", **told)[0] == 303
+    assert "<td>the user owner</td><td><bdi>case &lt;14&gt;</bdi></td>" in admin.read()
+    assert 'aria-label="Lift hold 1"' in admin.read()
+    assert admin.send("/admin/holds/1/lift")[0] == 303
+    page = admin.read()
+    assert 'aria-label="Lift hold 1"' not in page
+    assert "by admin</td>" in page
+    wrong = ({"kind": "x"}, {"name": "nobody"}, {"name": ""}, {"reason": " "})
+    statuses = [admin.send("/admin/holds", **{**told, **one})[0] for one in wrong]
+    assert statuses == [400, 404, 400, 400]
+    assert admin.send("/admin/holds/7/lift")[0] == 404

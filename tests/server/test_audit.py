@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from server.people import People, at
 from server.planting import THREAD, plant_records
+from treadle.api.retention_types import NewHold
 from treadle.api.types import (
     AuditLine,
     NewIdentity,
@@ -26,7 +27,7 @@ from treadle.server.accounts import accounts, audit, identities, invitations, sh
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal
-from treadle.server.threads import threads
+from treadle.server.threads import legal_holds, threads
 from treadle.server.webhooks import webhook_settings
 
 Work = Callable[[Context], object]
@@ -69,6 +70,9 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
      lambda c: accounts.change_organization(c, "acme", OrganizationUpdate(threads_max=9))),
     ("admin", None,
      lambda c: accounts.change_organization(c, "acme", OrganizationUpdate(threads_max=9))),
+    ("admin", "hold_placed", lambda c: legal_holds.place_hold(c, NewHold("why", THREAD))),
+    ("admin", "hold_lifted", lambda c: legal_holds.lift_hold(c, 1)),
+    ("admin", None, lambda c: legal_holds.lift_hold(c, 1)),
     ("chief", "thread_deleted", lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", None, lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", "thread_restored", lambda c: threads.restore_thread(c, THREAD, None)),

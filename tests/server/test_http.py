@@ -263,7 +263,9 @@ def test_what_is_not_there_and_what_may_not_be_seen_are_answered_alike(
 def filled(endpoint: Endpoint) -> str:
     """A path of an endpoint at which there is nothing."""
     values = {"thread_id": THREAD, "sha256": "a" * 64, "token": "x", "name": "no"}
-    values |= dict.fromkeys(("token_id", "invitation_id", "identity_id", "webhook_id"), "9")
+    values |= dict.fromkeys(
+        ("token_id", "invitation_id", "identity_id", "webhook_id", "hold_id"), "9"
+    )
     values["request_id"] = "r" * 16
     return endpoint.path.format(**values)
 

@@ -163,6 +163,7 @@ ADDED: Final[dict[str, Any]] = {
     "webhooks": 0,
     "webhook_deliveries": 0,
     "thread_reads": 0,
+    "legal_holds": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

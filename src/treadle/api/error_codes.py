@@ -41,6 +41,8 @@ class ErrorCode(Enum):
     HEADERS_TOO_LARGE = "headers_too_large"
     QUOTA_EXCEEDED = "quota_exceeded"
     """The user, or the organization, keeps as much on the server as it may."""
+    LEGAL_HOLD = "legal_hold"
+    """A legal hold stands, which the message names: nothing may be removed."""
     INTERNAL = "internal_error"
     UNAVAILABLE = "service_unavailable"
     """The database cannot be reached, or the server is stopping; try again."""
@@ -68,6 +70,7 @@ _STATUS = {
     ErrorCode.BROKEN_CHAIN: 422,
     ErrorCode.UNFOLDABLE: 422,
     ErrorCode.REFUSED_PRIVATE: 422,
+    ErrorCode.LEGAL_HOLD: 423,
     ErrorCode.PRECONDITION_REQUIRED: 428,
     ErrorCode.TOO_MANY: 429,
     ErrorCode.HEADERS_TOO_LARGE: 431,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import click
 
 from treadle.cli.admin_audit_command import show_audit
+from treadle.cli.admin_holds_command import holds
 from treadle.cli.admin_identities_command import identities
 from treadle.cli.admin_invitations_command import invitations
 from treadle.cli.admin_organizations_command import organizations
@@ -32,5 +33,7 @@ def command() -> None:
     require_extra("server")
 
 
-for _part in (organizations, users, invitations, identities, tokens, show_usage, show_audit):
+for _part in (
+    *(organizations, users, invitations, identities, tokens, show_usage, show_audit, holds),
+):
     command.add_command(_part)

@@ -35,6 +35,11 @@ def explain_refusal(error: RemoteRefusedError, base: str, *, is_lent: bool = Fal
             f"{error.message}; it goes on from a branch of {base} which was merged and that only "
             "this machine keeps: it stays here, whole, and `treadle export` gives it to others"
         )
+    if error.code == ErrorCode.LEGAL_HOLD.value:
+        return (
+            f"{error.message}; the server's copy stays as it is, and this one too: `treadle sync` "
+            "with its id asks again when the hold is lifted"
+        )
     if error.code == ErrorCode.QUOTA_EXCEEDED.value:
         return (
             f"{error.message}; it waits here: ask whoever runs the server for more room, or take "

@@ -40,6 +40,8 @@ Action: TypeAlias = Literal[
     "support_requested",
     "support_granted",
     "support_ended",
+    "hold_placed",
+    "hold_lifted",
 ]
 """All that is noted. What was said in a thread, its title, and tokens are in no line."""
 

@@ -346,6 +346,22 @@ thread_reads: Final = Table(
     Index(None, "thread_id", "hour", "user_id", "share_id", unique=True),
 )
 
+legal_holds: Final = Table(
+    "legal_holds",
+    metadata,
+    Column("id", Number, primary_key=True),
+    # One of the three is held: a thread by its key, or all threads of a user or an organization.
+    Column("thread_id", BytewiseText),
+    Column("user_id", ForeignKey("users.id")),
+    Column("organization_id", ForeignKey("organizations.id")),
+    Column("reason", BytewiseText, nullable=False),
+    Column("placed_at", BytewiseText, nullable=False),
+    # NULL for who works on the database itself.
+    Column("placed_by", ForeignKey("users.id")),
+    Column("lifted_at", BytewiseText),
+    Column("lifted_by", ForeignKey("users.id")),
+)
+
 counters: Final = Table(
     "counters",
     metadata,

@@ -22,10 +22,12 @@ from treadle.server.http.page_site import PageSite
 from treadle.server.http.reader_pages import ReaderPages
 from treadle.server.http.request_monitor import monitor_request
 from treadle.server.http.responses import Send
+from treadle.server.http.retention_pages import RetentionPages
 from treadle.server.http.routes import (
     admin,
     current_user,
     health,
+    holds,
     identities,
     invitations,
     reads,
@@ -55,6 +57,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *invitations.ENDPOINTS,
     *identities.ENDPOINTS,
     *webhooks.ENDPOINTS,
+    *holds.ENDPOINTS,
 )
 """All that the server can be asked. A path that names something stands before one with a name."""
 
@@ -107,7 +110,7 @@ class Application:
 
 
 def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
-    parts = (AccountPages, AdminPages, FeedPages, ReaderPages, WebhookPages)
+    parts = (AccountPages, AdminPages, FeedPages, ReaderPages, RetentionPages, WebhookPages)
     routes = [route for part in parts for route in part(services, site).list_routes()]
     if services.config.oidc is not None:
         # What it needs takes long to import, and most servers need it not.

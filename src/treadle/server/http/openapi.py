@@ -31,6 +31,7 @@ _PATH_DESCRIPTIONS: Final = {
     "identity_id": "The number of an identity.",
     "request_id": "The id of a request.",
     "webhook_id": "The number of a webhook.",
+    "hold_id": "The number of a legal hold.",
     "name": "The name of a user.",
 }
 _ANY_OBJECT: Final[dict[str, Any]] = {"type": "object"}

@@ -48,6 +48,7 @@ PATH_PATTERNS: Final = {
     "invitation_id": r"[1-9][0-9]{0,17}",
     "identity_id": r"[1-9][0-9]{0,17}",
     "webhook_id": r"[1-9][0-9]{0,17}",
+    "hold_id": r"[1-9][0-9]{0,17}",
     "name": r"[A-Za-z0-9][A-Za-z0-9._@\-]{0,99}",
 }
 """What stands in a path; what does not fit names nothing that there could be."""

@@ -40,6 +40,7 @@ from treadle.server.threads.change_feed import make_head, publish_change
 from treadle.server.threads.columns import PURGED_COLUMNS
 from treadle.server.threads.forks import find_forks, rebuild_fork
 from treadle.server.threads.journal_holds import remove_journal, take_from_workers
+from treadle.server.threads.legal_holds import check_not_held
 from treadle.server.threads.push import (
     RECORDS_KIND,
     FoldBeforePush,
@@ -72,7 +73,7 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
         body: all lines of the new journal; one of them says that it was scrubbed.
 
     Raises:
-        Refusal: as `push`; bad request, if the journal says nothing of a scrub.
+        Refusal: as `push`; the journal says nothing of a scrub; a legal hold stands.
     """
     check_thread_id(thread_id)
     row = access.find_thread(context, thread_id, Verb.PUSH, for_update=True)
@@ -84,14 +85,14 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
         if batch.mark.seq <= row.version and has_mark(context.db, row.key, batch.mark):
             return make_head(row)
         raise make_conflict_refusal(stands_at, base)
+    check_not_held(context, row)
     if row.has_journal:
         take_from_workers(context, row, batch.mark.seq)
     header, below = check_header(context, row.id, batch)
     folded = make_initial_fold(context.db, row.key, header, below)
     entries = apply_records(folded, batch)
-    before = FoldBeforePush(
-        folded.fold
-    )  # an old word lets nobody in again: it was ended, or is over
+    # An old word lets nobody in again: it was ended, or is over.
+    before = FoldBeforePush(folded.fold)
     if not any(isinstance(entry, Scrubbed) for entry in entries):
         raise Refusal(
             ErrorCode.BAD_REQUEST,
@@ -137,11 +138,12 @@ def purge_thread(context: Context, thread_id: str) -> ThreadHead:
     Fine if it was purged already. Its owner may push it again, from the beginning.
 
     Raises:
-        Refusal: the caller may not; there is no such thread.
+        Refusal: the caller may not; there is no such thread; a legal hold stands.
     """
     row = access.find_thread(context, thread_id, Verb.PURGE, for_update=True)
     if row.purged_at is not None:
         return make_head(row)
+    check_not_held(context, row)
     if row.has_journal:
         take_from_workers(context, row, 0)
         remove_journal(context, row)

@@ -27,6 +27,7 @@ from treadle.server.threads.documents import (
     read_document_version,
     set_document_visibility,
 )
+from treadle.server.threads.legal_holds import check_not_held
 from treadle.server.threads.outputs import find_blob_size, get_blob, put_blob
 from treadle.server.threads.push import (
     RECORDS_KIND,
@@ -164,6 +165,7 @@ def delete_thread(context: Context, thread_id: str, expected: Mark | int | None)
     row = _find_for_update(context, thread_id, expected, Verb.DELETE)
     if row.deleted_at is not None:
         return make_head(row)
+    check_not_held(context, row, removes=False)
     if row.kind == RECORDS_KIND:
         return append_facts(context, row, [Trashed()], "deleted")
     audit.log_action(context, "thread_deleted", row.key)

@@ -167,7 +167,7 @@ ENDPOINTS: Final = (
         base=IfMatch.MUST,
         answer=ThreadHead,
         has_tag=True,
-        codes=_PUSH_CODES,
+        codes=(*_PUSH_CODES, ErrorCode.LEGAL_HOLD),
     ),
     Endpoint(
         method="GET",

@@ -212,7 +212,7 @@ ENDPOINTS: Final = (
         query=DeleteQuery,
         base=IfMatch.MAY,
         status=204,
-        codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT),
+        codes=(ErrorCode.FORBIDDEN, ErrorCode.CONFLICT, ErrorCode.LEGAL_HOLD),
     ),
     Endpoint(
         method="POST",
