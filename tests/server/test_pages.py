@@ -31,6 +31,7 @@ from treadle.exchange.readable_thread import make_readable_thread
 from treadle.pages.ports import RowFilters, ShownThread
 from treadle.pages.thread_page import make_thread_page
 from treadle.server.accounts import access, sessions, tokens
+from treadle.server.accounts.times import shift_time
 from treadle.server.context import Verb
 from treadle.server.data import schema
 from treadle.server.data.schema import blobs
@@ -38,6 +39,7 @@ from treadle.server.http.page_threads import ServerThreads
 from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.server.threads.stories import find_shown_thread
+from treadle.store.local_store import utc_now
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread
 from treadle.thread.facts import Annotated, Base, Configured, Shared
@@ -386,6 +388,43 @@ def test_people_make_tokens_for_themselves_and_end_them(site: Site) -> None:
     [own] = re.findall(r'action="(/account/tokens/\d+/revoke)"[^\n]*Sign out session', shown)
     assert site.post(own, cookie, form_key=key).status == 303
     assert site.get("/account", cookie).status == 303, "that was this session"
+
+
+def test_people_see_what_waits_for_their_machines_and_take_it_back(site: Site) -> None:
+    cookie = site.sign_in("member")
+    key, token = sessions.make_form_key(cookie), site.people.token("member")
+
+    def send(method: str, path: str, **fields: str) -> int:
+        body = msgspec.json.encode(fields)
+        return site.server.ask(method, path, token, body, content_type="application/json").status
+
+    def leave(name: str) -> None:
+        soon = shift_time(utc_now(), seconds=600)
+        told = {"id": name, "machine": "0123456789abcdef", "expires_at": soon, "body": "secret"}
+        assert send("POST", "/api/requests", **told) == 201
+
+    def ask() -> str:
+        return site.get("/account", cookie).body.decode()
+
+    assert "Asked of your machines" not in ask()
+    leave("a-start-that-waits")
+    page = ask()
+    assert "a new thread, or a device to pair" in page
+    assert "secret" not in page
+    [place] = re.findall(r'action="(/account/requests/[^"]+/withdraw)"', page)
+    other = site.sign_in("owner")
+    assert site.post(place, other, form_key=sessions.make_form_key(other)).status == 404
+    assert "Asked of your machines" not in site.get("/account", other).body.decode()
+    assert site.post(place, cookie, form_key="another").status == 403
+    assert site.post(place, cookie, form_key=key).status == 303
+    assert "Asked of your machines" not in ask()
+    leave("a-start-that-is-taken")
+    path = "/api/requests/a-start-that-is-taken/outcome"
+    assert send("PUT", path, state="taken") == 200
+    assert "the machine has it" in ask()
+    assert "/withdraw" not in ask()
+    taken = place.replace("waits", "is-taken")
+    assert site.post(taken, cookie, form_key=key).status == 400
 
 
 def test_a_browser_is_told_by_the_name_that_people_know(site: Site) -> None:

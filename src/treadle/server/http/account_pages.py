@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from treadle.api.error_codes import ErrorCode
-from treadle.api.types import NewToken, Token
+from treadle.api.types import NewToken, RequestOutcome, Token
 from treadle.pages.site import HEADERS, send_page
 from treadle.server.accounts import accounts, identities, sessions
 from treadle.server.accounts.times import shift_time
@@ -17,6 +17,7 @@ from treadle.server.context import Context
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_not_found_refusal
+from treadle.server.threads import remote_requests
 from treadle.server.webhooks.webhook_settings import list_webhooks
 
 LIFETIMES: Final = {
@@ -56,6 +57,7 @@ class AccountPages:
             Route("/account/tokens", self._make_token, methods=["POST"]),
             Route("/account/tokens/{token_id}/revoke", self._revoke_token, methods=["POST"]),
             Route("/account/identities/{identity_id}/remove", self._remove, methods=["POST"]),
+            Route("/account/requests/{request_id}/withdraw", self._withdraw, methods=["POST"]),
         ]
 
     async def _show_account(self, request: Request) -> Response:
@@ -70,6 +72,7 @@ class AccountPages:
                 "sessions": sessions.list_sessions(context),
                 "identities": identities.list_own_identities(context).identities,
                 "webhooks": list_webhooks(context).webhooks,
+                "requests": remote_requests.list_own_requests(context),
             }
 
         values = await self._site.read(request, read)
@@ -97,6 +100,13 @@ class AccountPages:
             request, lambda context, _: identities.remove_identity(context, number)
         )
         return RedirectResponse("/admin" if "admin" in fields else "/account", 303, HEADERS)
+
+    async def _withdraw(self, request: Request) -> Response:
+        request_id, outcome = request.path_params["request_id"], RequestOutcome("withdrawn")
+        await self._site.write(
+            request, lambda context, _: remote_requests.settle_request(context, request_id, outcome)
+        )
+        return RedirectResponse("/account", 303, HEADERS)
 
 
 def read_number(told: str) -> int:

@@ -116,6 +116,18 @@ def list_requests(context: Context, machine: str) -> RemoteRequests:
     return RemoteRequests(tuple(_make_request(context, row) for row in context.db.execute(query)))
 
 
+def list_own_requests(context: Context) -> tuple[RemoteRequest, ...]:
+    """What the caller has asked of all machines and is not over, newest first."""
+    user_id, rows = _require_user(context), remote_requests.c
+    query = (
+        _select_requests()
+        .where(rows.user_id == user_id, rows.state.in_(_OPEN), rows.expires_at > context.now)
+        .order_by(rows.created_at.desc(), rows.id)
+        .limit(WAITING_MAX)
+    )
+    return tuple(_make_request(context, row) for row in context.db.execute(query))
+
+
 def get_request(context: Context, request_id: str) -> RemoteRequest:
     """One request of the caller.
 
