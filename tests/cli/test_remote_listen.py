@@ -299,10 +299,12 @@ def test_a_folder_is_meant_by_its_name(pair: tuple[Machine, Machine]) -> None:
     laptop, phone = pair
     for name in ("api", "web"):
         (laptop.folder / name).mkdir()
-    with listening(laptop, "-C", "api", "-C", "web"):
+    with listening(laptop, "-C", "api", "-C", "web") as listener:
         assert "several such folders" in phone("remote", "start", "hello").stderr
         begun = phone("remote", "start", "hello", "--folder", "web")
         created = records(laptop, begun.stdout.strip())[0]
         assert created["workspace"] == str(laptop.folder / "web")
         (laptop.folder / "api").rmdir()
         assert "not on the machine" in phone("remote", "start", "x", "--folder", "api").stderr
+        listener.process.terminate()
+        assert listener.process.wait(60) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from treadle.cli.notices import print_line, shorten_for_people
@@ -23,6 +25,7 @@ def listen(folders: tuple[str, ...]) -> None:
     ends is gone on with when it is begun again.
     """
     import asyncio
+    import signal
 
     from treadle.app.sessions.machine_listener import open_listener
     from treadle.app.stores import open_store
@@ -34,7 +37,15 @@ def listen(folders: tuple[str, ...]) -> None:
 
     listener = open_listener(store, folders, print_short)
     print_line(listener.describe(), err=True)
-    asyncio.run(listener.run())
+
+    async def run() -> None:
+        # A service is stopped so: what is at work then was not cut off by a death.
+        task = asyncio.ensure_future(listener.run())
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        with suppress(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
 
 
 @click.command("start")

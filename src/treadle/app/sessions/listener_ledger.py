@@ -33,7 +33,7 @@ class LedgerEntry(Struct, frozen=True):
         request: its id.
         thread: which thread it is about.
         expires_at: until when it could have been taken.
-        tries: how often its work was begun.
+        tries: how often its work was begun since it was last stopped in order.
         is_over: whether that has ended.
     """
 
@@ -134,6 +134,11 @@ class ListenerLedger:
         with self._writing:
             self._write({**self._entries, entry.request: replace(entry, tries=entry.tries + 1)})
         return True
+
+    def reset_tries(self) -> None:
+        """What is not over was stopped in order, and died of nothing. Raises `DiskError`."""
+        with self._writing:
+            self._write({key: replace(one, tries=0) for key, one in self._entries.items()})
 
     def _write(self, entries: dict[str, LedgerEntry]) -> None:
         replace_file(self._disk, str(self._path), msgspec.json.encode(list(entries.values())))

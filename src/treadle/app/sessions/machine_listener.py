@@ -197,6 +197,8 @@ class MachineListener:
             finally:
                 changes.end()
                 await self._work.close()
+                with suppress(TreadleError):  # then it counts as a death
+                    self._ledger.reset_tries()
 
     def _read_policy(self, folder: str) -> RemotePolicy:
         now = load_settings(folder, os.environ).settings
