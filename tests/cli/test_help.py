@@ -30,6 +30,7 @@ def test_every_command_stands_in_one_group() -> None:
         "admin_identities",
         "admin_invitations",
         "admin_organizations",
+        "admin_retention",
         "admin_tokens",
         "admin_usage",
         "admin_users",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Final
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from server.people import populate
+from server.people import at, populate
+from server.planting import plant_records
 from server.running import Running
 from server.test_pages import Site
 from treadle.server.accounts import sessions
@@ -103,6 +105,8 @@ def test_nobody_else_does_what_admins_do(site: Site) -> None:
         "/admin/organizations/acme/quota": {"threads": "1", "size": ""},
         "/admin/holds": {"kind": "user", "name": "owner", "reason": "why"},
         "/admin/holds/9/lift": {},
+        "/admin/retention": {"organization": "", "idle_days": "365", "trash_days": ""},
+        "/admin/retention/run": {},
         "/admin/users": {"name": "eve", "organization": "acme"},
         "/admin/users/owner": {"is_disabled": "yes"},
         "/admin/users/owner/quota": {"threads": "1", "size": ""},
@@ -137,3 +141,41 @@ def test_a_hold_is_placed_and_lifted(site: Site) -> None:
     statuses = [admin.send("/admin/holds", **{**told, **one})[0] for one in wrong]
     assert statuses == [400, 404, 400, 400]
     assert admin.send("/admin/holds/7/lift")[0] == 404
+
+
+def test_rules_of_retention_are_set_and_told(site: Site) -> None:
+    admin = Person(site, "admin")
+    assert "For no thread it is time now." in admin.read()
+    assert admin.send("/admin/retention", idle_days="1", trash_days="30")[0] == 303
+    told = {"organization": "rivals", "idle_days": "never", "trash_days": ""}
+    assert admin.send("/admin/retention", **told)[0] == 303
+    with site.people.database.write() as db:
+        plant_records(db, site.people["owner"])  # of the year before
+        db.execute(update(schema.threads).values(last_activity_at=at(-400 * 24 * 3600)))
+    page = admin.read()
+    assert "A run would now put away 1 and remove 0 (0 Bytes)" in page
+    whole = '<th scope="row">the whole server</th><td>1</td><td>30</td>'
+    rivals = '<th scope="row">rivals</th><td>never</td><td>as the whole server</td>'
+    assert all(row in page for row in (whole, rivals))
+    wrong = ({"idle_days": "x"}, {"trash_days": "-1"}, {"idle_days": "9" * 30}, {"idle_days": "0"})
+    assert [admin.send("/admin/retention", **one)[0] for one in wrong] == [400] * 4
+    assert admin.send("/admin/retention", organization="none")[0] == 404
+    assert admin.send("/admin/retention/run")[0] == 303
+    ask = site.server.ask
+    token = site.people.token("admin")
+    plan = "/api/admin/retention/plan"
+    while ask("GET", plan, token).json["due"]:  # it is done in the background
+        pass
+    [line] = [
+        one
+        for one in ask("GET", "/api/admin/audit", token).json["lines"]
+        if one["action"] == "thread_expired"
+    ]
+    assert (line["actor"], line["detail"][:26]) == ("operator", "put away: nothing came sin")
+    rules = ask("GET", "/api/admin/retention", token).json["rules"]
+    assert rules[0] == {"organization": None, "idle_days": 1, "trash_days": 30}
+    for name, path in product(("owner", "chief"), (plan, "/api/admin/retention")):
+        assert ask("GET", path, site.people.token(name)).status == 403
+    for name, status in (("chief", 403), ("admin", 202)):
+        run = ask("POST", "/api/admin/retention/run", site.people.token(name))
+        assert run.status == status

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from server.people import People, at
 from server.planting import THREAD, plant_records
-from treadle.api.retention_types import NewHold
+from treadle.api.retention_types import NewHold, RetentionChange
 from treadle.api.types import (
     AuditLine,
     NewIdentity,
@@ -27,7 +27,7 @@ from treadle.server.accounts import accounts, audit, identities, invitations, sh
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal
-from treadle.server.threads import legal_holds, threads
+from treadle.server.threads import legal_holds, retention, threads
 from treadle.server.webhooks import webhook_settings
 
 Work = Callable[[Context], object]
@@ -73,6 +73,9 @@ ACTIONS: Final[tuple[tuple[str, audit.Action | None, Work], ...]] = (
     ("admin", "hold_placed", lambda c: legal_holds.place_hold(c, NewHold("why", THREAD))),
     ("admin", "hold_lifted", lambda c: legal_holds.lift_hold(c, 1)),
     ("admin", None, lambda c: legal_holds.lift_hold(c, 1)),
+    ("admin", "retention_changed",
+     lambda c: retention.change_rule(c, RetentionChange(idle_days=9))),
+    ("admin", None, lambda c: retention.change_rule(c, RetentionChange(idle_days=9))),
     ("chief", "thread_deleted", lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", None, lambda c: threads.delete_thread(c, THREAD, None)),
     ("chief", "thread_restored", lambda c: threads.restore_thread(c, THREAD, None)),
@@ -106,7 +109,7 @@ def test_every_change_of_access_leaves_one_line(people: People) -> None:
         assert found[0].thread == (THREAD if not action.startswith(_PEOPLE) else None)
 
 
-_PEOPLE: Final = ("organization", "user", "token", "invitation", "identity", "webhook")
+_PEOPLE: Final = ("organization", "user", "token", "invitation", "identity", "webhook", "retention")
 
 
 def test_the_actions_of_the_table_are_all_there_are() -> None:
@@ -114,7 +117,7 @@ def test_the_actions_of_the_table_are_all_there_are() -> None:
     told = {action for _, action, _ in ACTIONS if action is not None}
     assert {*get_args(audit.Action)} - told == {
         *("signed_in", "feed_made", "invitation_accepted", "webhook_disabled"),
-        *("thread_made", "thread_rewritten"),
+        *("thread_made", "thread_rewritten", "thread_expired"),
     }
 
 

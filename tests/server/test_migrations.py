@@ -164,6 +164,7 @@ ADDED: Final[dict[str, Any]] = {
     "webhook_deliveries": 0,
     "thread_reads": 0,
     "legal_holds": 0,
+    "retention_rules": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

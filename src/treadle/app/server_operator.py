@@ -17,6 +17,7 @@ from treadle.server.accounts import accounts
 from treadle.server.context import Context
 from treadle.server.data.database import Database
 from treadle.server.refusals import Refusal
+from treadle.server.threads.retention_run import RetentionReport, run_retention
 
 Result = TypeVar("Result")
 
@@ -41,6 +42,24 @@ def run_as_operator(
         ConfigError: the database is not there, or not of this version.
         StoreError: it cannot be reached.
     """
+    return run_on_database(
+        url,
+        lambda database: database.run(
+            lambda db: work(Context(db, accounts.OPERATOR, utc_now())), is_write=is_write
+        ),
+        about=about,
+    )
+
+
+def keep_retention(url: str | None) -> RetentionReport:
+    """Put away and remove now what the rules of the server say. Raises as `run_as_operator`."""
+    return run_on_database(url, lambda database: run_retention(database, utc_now))
+
+
+def run_on_database(
+    url: str | None, work: Callable[[Database], Result], *, about: tuple[str, str] = ("", "")
+) -> Result:
+    """Do something with the database. Arguments and errors as `run_as_operator` has them."""
     database = Database(find_database_url(url), pool_size=1)
     try:
         if not database.has_current_schema():
@@ -48,9 +67,7 @@ def run_as_operator(
                 f"{database.name} has not the tables of this version",
                 hint="start `treadle serve` once; with --migrate, if they are of an older version",
             )
-        return database.run(
-            lambda db: work(Context(db, accounts.OPERATOR, utc_now())), is_write=is_write
-        )
+        return work(database)
     except Refusal as refusal:
         kind = StoreError if refusal.code is ErrorCode.UNAVAILABLE else UsageError
         message, hint = refusal.problem.message, refusal.problem.hint

@@ -13,6 +13,7 @@ from treadle.cli.admin_holds_command import holds
 from treadle.cli.admin_identities_command import identities
 from treadle.cli.admin_invitations_command import invitations
 from treadle.cli.admin_organizations_command import organizations
+from treadle.cli.admin_retention_command import retention
 from treadle.cli.admin_tokens_command import tokens
 from treadle.cli.admin_usage_command import show_usage
 from treadle.cli.admin_users_command import users
@@ -34,6 +35,7 @@ def command() -> None:
 
 
 for _part in (
-    *(organizations, users, invitations, identities, tokens, show_usage, show_audit, holds),
+    *(organizations, users, invitations, identities, tokens, show_usage, show_audit),
+    *(holds, retention),
 ):
     command.add_command(_part)

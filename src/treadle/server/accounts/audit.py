@@ -42,6 +42,8 @@ Action: TypeAlias = Literal[
     "support_ended",
     "hold_placed",
     "hold_lifted",
+    "retention_changed",
+    "thread_expired",
 ]
 """All that is noted. What was said in a thread, its title, and tokens are in no line."""
 

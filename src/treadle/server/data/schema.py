@@ -362,6 +362,17 @@ legal_holds: Final = Table(
     Column("lifted_by", ForeignKey("users.id")),
 )
 
+retention_rules: Final = Table(
+    "retention_rules",
+    metadata,
+    # Of which organization; 0 for the whole server.
+    Column("organization_id", Number, primary_key=True, autoincrement=False),
+    # Days; 0 for never, NULL for what holds for the whole server.
+    Column("idle_days", Number),
+    Column("trash_days", Number),
+    Column("changed_at", BytewiseText, nullable=False),
+)
+
 counters: Final = Table(
     "counters",
     metadata,

@@ -27,7 +27,7 @@ from treadle.server.http.account_pages import CHOICES, read_new_token, read_numb
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal
-from treadle.server.threads import legal_holds, thread_reads
+from treadle.server.threads import legal_holds, retention, thread_reads
 
 LINE_COUNT: Final = 100
 """Newest lines of the audit log, and newest invitations, on the page."""
@@ -88,6 +88,8 @@ class AdminPages:
                 "users": accounts.list_users(context).users,
                 "identities": identities.list_identities(context).identities,
                 "lines": audit.list_lines(context, LINE_COUNT).lines,
+                "rules": retention.list_rules(context).rules,
+                "plan": retention.make_plan(context),
                 "holds": legal_holds.list_holds(context).holds[:LINE_COUNT],
                 "reads": thread_reads.list_reads(context, LINE_COUNT).reads,
                 "uses": {one.user: one for one in quotas.read_usage(context).users},

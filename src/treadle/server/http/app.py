@@ -33,6 +33,7 @@ from treadle.server.http.routes import (
     reads,
     records,
     remote_requests,
+    retention,
     shares,
     webhooks,
 )
@@ -58,6 +59,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *identities.ENDPOINTS,
     *webhooks.ENDPOINTS,
     *holds.ENDPOINTS,
+    *retention.ENDPOINTS,
 )
 """All that the server can be asked. A path that names something stands before one with a name."""
 
@@ -104,6 +106,7 @@ class Application:
         self.services.start_journal_uptake()
         self.services.start_keeping_reads()
         self.services.webhook_sender.start()
+        self.services.retention_keeper.start()
         yield
         self.stop()
         await self.services.close()

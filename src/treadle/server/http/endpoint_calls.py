@@ -24,6 +24,7 @@ from treadle.server.http.request_monitor import RequestLogFields
 from treadle.server.http.request_reader import RequestHead
 from treadle.server.http.responses import Send
 from treadle.server.http.routes.health import APPLICATION_ENDPOINTS
+from treadle.server.http.routes.retention import RUN_NAME
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
 from treadle.server.threads import threads
@@ -219,6 +220,8 @@ class _EndpointCall:
             self._services.schedule_indexing()
             if endpoint.name == "try_webhook":
                 self._services.webhook_sender.wake()
+            if endpoint.name == RUN_NAME:
+                self._services.retention_keeper.wake()
             if endpoint.name == "push_records":
                 self._services.metrics.pushes.inc()
                 self._services.metrics.pushed_size.inc(len(body))

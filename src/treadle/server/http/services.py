@@ -24,6 +24,7 @@ from treadle.server.http.change_stream import ChangeListeners
 from treadle.server.http.limits import BodyMemory, RateLimiter
 from treadle.server.http.metrics import Metrics
 from treadle.server.http.read_notes import ReadNotes
+from treadle.server.http.retention_keeper import RetentionKeeper
 from treadle.server.http.settings import ServerConfig
 from treadle.server.http.webhook_sender import WebhookSender, make_requests
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
@@ -97,6 +98,7 @@ class Services:
         )
         self._reads_task: asyncio.Task[None] | None = None
         self._reads_limiter = CapacityLimiter(1)
+        self.retention_keeper = RetentionKeeper(database, now, self.change_listeners.notify_change)
         self._health_limiter = CapacityLimiter(HEALTH_THREADS_MAX)
         self._listener_limiter = CapacityLimiter(LISTENER_THREADS_MAX)
         self._webhook_limiter = CapacityLimiter(1)
@@ -272,6 +274,7 @@ class Services:
     async def close(self) -> None:
         """End what goes on behind the answers."""
         await self.webhook_sender.close()
+        await self.retention_keeper.close()
         for task in (self._index_task, self._uptake_task, self._reads_task):
             if task is not None:
                 task.cancel()

@@ -13,7 +13,12 @@ from treadle.server.search.pending_texts import (
     index_oldest_pending,
 )
 from treadle.server.search.ranking import search_threads
-from treadle.server.search.text_index import erase_texts, index_document, index_records
+from treadle.server.search.text_index import (
+    erase_texts,
+    index_document,
+    index_records,
+    rewrite_words,
+)
 
 __all__ = [
     "add_pending_records",
@@ -23,5 +28,6 @@ __all__ = [
     "index_document",
     "index_oldest_pending",
     "index_records",
+    "rewrite_words",
     "search_threads",
 ]

@@ -99,7 +99,7 @@ def index_document(db: Connection, key: str, document: Thread) -> None:
     _store_texts(db, key, [(0, _list_document_texts(document))])
 
 
-def erase_texts(db: Connection, key: str) -> None:
+def erase_texts(db: Connection, key: str, *, rewrites_words: bool = True) -> None:
     """Remove all texts of a thread, so that no byte of the database's tables holds them.
 
     On SQLite the lists of words are written anew, which takes time in proportion to all of them:
@@ -108,8 +108,15 @@ def erase_texts(db: Connection, key: str) -> None:
     Args:
         db: a transaction that writes.
         key: of the thread; there may be nothing of it.
+        rewrites_words: whether it is done at once; else the caller does it for several threads.
     """
     _delete_texts(db, key)
+    if rewrites_words:
+        rewrite_words(db)
+
+
+def rewrite_words(db: Connection) -> None:
+    """Leave no byte of words that were removed."""
     # Also if nothing of it is left: a text that was replaced before has left its words.
     if db.dialect.name == "sqlite":
         db.execute(text("INSERT INTO search_words (search_words) VALUES ('optimize')"))

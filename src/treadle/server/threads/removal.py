@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, delete, func, select, update
+from sqlalchemy import Connection, Row, Table, delete, func, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
@@ -144,13 +144,24 @@ def purge_thread(context: Context, thread_id: str) -> ThreadHead:
     if row.purged_at is not None:
         return make_head(row)
     check_not_held(context, row)
+    return purge_row(context, row)
+
+
+def purge_row(context: Context, row: Row[Any], *, rewrites_words: bool = True) -> ThreadHead:
+    """The same by its row; asks nobody whether that may be.
+
+    Args:
+        context: a transaction that writes.
+        row: the thread's, held.
+        rewrites_words: whether the words of the search are written anew, as `erase_texts` says.
+    """
     if row.has_journal:
         take_from_workers(context, row, 0)
         remove_journal(context, row)
     _delete_rows(
         context.db, row.key, *_TEXT_TABLES, blobs, shares, support_access, webhook_deliveries
     )
-    search.erase_texts(context.db, row.key)
+    search.erase_texts(context.db, row.key, rewrites_words=rewrites_words)
     gone = Mark()
     context.db.execute(
         update(threads)

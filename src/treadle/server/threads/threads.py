@@ -166,6 +166,11 @@ def delete_thread(context: Context, thread_id: str, expected: Mark | int | None)
     if row.deleted_at is not None:
         return make_head(row)
     check_not_held(context, row, removes=False)
+    return put_row_away(context, row)
+
+
+def put_row_away(context: Context, row: Row[Any]) -> ThreadHead:
+    """Put a thread away, by its row; asks nobody whether that may be."""
     if row.kind == RECORDS_KIND:
         return append_facts(context, row, [Trashed()], "deleted")
     audit.log_action(context, "thread_deleted", row.key)
