@@ -160,6 +160,7 @@ ADDED: Final[dict[str, Any]] = {
     "remote_requests": 0,
     "tokens.scope": "all",
     "tokens.machine": None,
+    "tokens.listened_at": None,
     "webhooks": 0,
     "webhook_deliveries": 0,
     "thread_reads": 0,

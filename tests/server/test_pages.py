@@ -407,6 +407,10 @@ def test_people_see_what_waits_for_their_machines_and_take_it_back(site: Site) -
         return site.get("/account", cookie).body.decode()
 
     assert "Asked of your machines" not in ask()
+    assert "which listens" not in ask()
+    query = "/api/requests?machine=0123456789abcdef"
+    assert site.server.ask("GET", query, token, treadle_machine="loom").status == 200
+    assert "by <bdi>loom</bdi>, which listens" in ask()
     leave("a-start-that-waits")
     page = ask()
     assert "a new thread, or a device to pair" in page

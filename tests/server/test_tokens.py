@@ -148,6 +148,7 @@ def test_a_use_is_noted_once_a_minute(people: People, database: Database) -> Non
     noted = [second for second in seconds if uses.mark_if_due(caller, at(second))]
     assert noted == [0, 60, 120, 30], "a clock that was set back does not end it"
     assert not uses.mark_if_due(ANONYMOUS, at())
+    assert uses.mark_if_due(caller, at(seconds[-1]), listens=True), "that is another thing to note"
 
 
 def test_another_process_that_was_faster_is_not_overwritten(

@@ -350,7 +350,10 @@ class Token(Struct, frozen=True):
 
 
 class TokenLine(Struct, frozen=True):
-    """A token as it is listed; `machine` is what the machine calls itself that used it last."""
+    """A token as it is listed; `machine` is what the machine calls itself that used it last.
+
+    `listened_at` is when that asked last, to a minute, what is asked of it from another device.
+    """
 
     id: int
     name: str
@@ -361,6 +364,7 @@ class TokenLine(Struct, frozen=True):
     is_revoked: bool = False
     scope: Scope = "all"
     machine: str | None = None
+    listened_at: str | None = None
 
 
 class Tokens(Struct, frozen=True):

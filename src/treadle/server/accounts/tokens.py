@@ -211,26 +211,29 @@ class TokenUses:
     """When this process last noted the use of each token, so that it asks nobody in between."""
 
     def __init__(self) -> None:
-        self._recorded_at: dict[int, str] = {}
+        self._recorded_at: dict[tuple[int, bool], str] = {}
 
-    def mark_if_due(self, caller: Principal, now: str) -> bool:
+    def mark_if_due(self, caller: Principal, now: str, *, listens: bool = False) -> bool:
         """Whether the caller's use is to be noted now with `record_use`; says so once a minute."""
         if caller.token_id is None:
             return False
-        noted = self._recorded_at.get(caller.token_id)
+        noted = self._recorded_at.get((caller.token_id, listens))
         if noted is not None and noted <= now < shift_time(noted, seconds=USE_RECORD_INTERVAL_S):
             return False
         if len(self._recorded_at) >= _USE_COUNT_MAX:
             self._recorded_at.clear()
-        self._recorded_at[caller.token_id] = now
+        self._recorded_at[caller.token_id, listens] = now
         return True
 
     def unmark(self, token_id: int) -> None:
         """The use was not noted after all: the next one is due."""
-        self._recorded_at.pop(token_id, None)
+        for listens in (False, True):
+            self._recorded_at.pop((token_id, listens), None)
 
 
-def record_use(db: Connection, token_id: int, now: str, machine: str = "") -> None:
+def record_use(
+    db: Connection, token_id: int, now: str, machine: str = "", *, listens: bool = False
+) -> None:
     """Note that a token was used, unless another process did so less than a minute ago.
 
     Args:
@@ -238,15 +241,18 @@ def record_use(db: Connection, token_id: int, now: str, machine: str = "") -> No
         token_id: the token.
         now: the time.
         machine: what the machine calls itself that has used it; any text, empty if it does not say.
+        listens: whether it has asked what is asked of it elsewhere.
     """
     tokens = schema.tokens.c
     name = sanitize_text(" ".join(machine.split()))[:MACHINE_LENGTH_MAX]
     before = shift_time(now, seconds=-USE_RECORD_INTERVAL_S)
+    noted = tokens.listened_at if listens else tokens.last_used_at
+    heard = {"listened_at": now} if listens else {}
     db.execute(
         update(schema.tokens)
         .where(tokens.id == token_id)
-        .where(or_(tokens.last_used_at.is_(None), tokens.last_used_at <= before))
-        .values(last_used_at=now, machine=name or None)
+        .where(or_(noted.is_(None), noted <= before))
+        .values(last_used_at=now, machine=name or None, **heard)
     )
 
 
@@ -350,6 +356,7 @@ def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
             tokens.revoked_at,
             tokens.scope,
             tokens.machine,
+            tokens.listened_at,
         )
         .select_from(schema.tokens.join(schema.users))
         .where(tokens.kind == "access")
@@ -369,6 +376,7 @@ def list_tokens(context: Context, user_id: int | None = None) -> Tokens:
                 row.revoked_at is not None,
                 row.scope,
                 row.machine,
+                row.listened_at,
             )
             for row in context.db.execute(query)
         )

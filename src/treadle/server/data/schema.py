@@ -85,6 +85,8 @@ tokens: Final = Table(
     Column("scope", BytewiseText, nullable=False, server_default="all"),
     # What the machine is called that has used it last, as it says.
     Column("machine", BytewiseText),
+    # When a machine asked with it last what is asked of it elsewhere.
+    Column("listened_at", BytewiseText),
 )
 
 identities: Final = Table(

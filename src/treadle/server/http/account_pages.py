@@ -35,6 +35,8 @@ SCOPES: Final = {
 }
 """What a token can be made for, and its words on the page; the first one stands there."""
 CHOICES: Final = {"lifetimes": LIFETIMES, "scopes": SCOPES}
+LISTENS_S: Final = 180
+"""Seconds since a machine was last noted to listen, every minute, for which it is said to."""
 ID_LENGTH_MAX: Final = 18
 
 
@@ -72,6 +74,7 @@ class AccountPages:
                 "sessions": sessions.list_sessions(context),
                 "identities": identities.list_own_identities(context).identities,
                 "webhooks": list_webhooks(context).webhooks,
+                "listened_since": shift_time(context.now, seconds=-LISTENS_S),
                 "requests": remote_requests.list_own_requests(context),
             }
 

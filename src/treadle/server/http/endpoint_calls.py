@@ -24,6 +24,7 @@ from treadle.server.http.request_monitor import RequestLogFields
 from treadle.server.http.request_reader import RequestHead
 from treadle.server.http.responses import Send
 from treadle.server.http.routes.health import APPLICATION_ENDPOINTS
+from treadle.server.http.routes.remote_requests import LISTENING
 from treadle.server.http.routes.retention import RUN_NAME
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_not_found_refusal, make_unauthorized_refusal
@@ -247,14 +248,15 @@ class _EndpointCall:
         """Note that a token was used, if nobody has to wait for it: the next use is noted too."""
         caller = context.caller
         services = self._services
-        if not services.token_uses.mark_if_due(caller, context.now):
+        listens = self._endpoint.name == LISTENING
+        if not services.token_uses.mark_if_due(caller, context.now, listens=listens):
             return
         token_id = caller.token_id
         assert token_id is not None
         machine = self._head.headers.get(MACHINE_HEADER, "")
         try:
             await services.run_transaction(
-                lambda db: tokens.record_use(db, token_id, context.now, machine),
+                lambda db: tokens.record_use(db, token_id, context.now, machine, listens=listens),
                 is_write=True,
                 wait_s=0,
             )

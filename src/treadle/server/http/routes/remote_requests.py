@@ -15,6 +15,8 @@ from treadle.server.http.endpoints import Endpoint, EndpointRequest, EndpointRes
 from treadle.server.threads import remote_requests
 
 _PATH: Final = "/api/requests"
+LISTENING: Final = "list_requests"
+"""The endpoint that a machine asks for what is asked of it, again and again while it listens."""
 
 
 def _leave(request: EndpointRequest) -> EndpointResponse:
@@ -52,7 +54,7 @@ ENDPOINTS: Final = (
     Endpoint(
         method="GET",
         path=_PATH,
-        name="list_requests",
+        name=LISTENING,
         about="What a machine of the caller has to look at.",
         do=_list,
         query=RemoteRequestQuery,
