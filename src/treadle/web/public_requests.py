@@ -33,9 +33,17 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """What the system says; a number is its own address."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    """What the system says; a number is its own address.
+
+    In a thread that nobody waits for when time is over: whose name servers are silent would else
+    use up the few threads in which the loop looks names up, for all others too.
+    """
+    from anyio import CapacityLimiter, to_thread
+
+    def look_up() -> list[tuple[object, object, object, object, tuple[object, ...]]]:
+        return [*socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+    found = await to_thread.run_sync(look_up, abandon_on_cancel=True, limiter=CapacityLimiter(1))
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
@@ -113,6 +121,15 @@ class PublicRequests:
             return f"no address of the public internet but of {what}"
         return "this machine" if is_own_address(place, port) else ""
 
+    async def read_tls(self) -> ssl.SSLContext:
+        """What certificates are believed."""
+        import httpx2
+
+        if self._tls is None:
+            # To read the certificates of the system takes long enough to be noticed.
+            self._tls = await asyncio.to_thread(httpx2.create_ssl_context)
+        return self._tls
+
     async def open_transport(self, scheme: str) -> httpx2.AsyncHTTPTransport:
         """Connections that nobody else uses, without a proxy; whoever opens it closes it."""
         import httpx2
@@ -120,11 +137,8 @@ class PublicRequests:
         answer_for_platform()
         if scheme == "http":
             tls = httpx2.create_ssl_context(verify=False)  # of which nothing is asked
-        elif self._tls is None:
-            # To read the certificates of the system takes long enough to be noticed.
-            tls = self._tls = await asyncio.to_thread(httpx2.create_ssl_context)
         else:
-            tls = self._tls
+            tls = await self.read_tls()
         limits = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
         return httpx2.AsyncHTTPTransport(tls, trust_env=False, limits=limits)
 
@@ -134,16 +148,14 @@ class PublicRequests:
         address: WebAddress,
         places: Sequence[str],
         headers: Mapping[str, str],
-        content: bytes | None = None,
     ) -> httpx2.Response:
-        """Send a request to the first of the addresses that answers.
+        """Ask the first of the addresses that answers for a page.
 
         Args:
             transport: of `open_transport`.
             address: what is asked for.
             places: of `find_places`.
             headers: besides the host.
-            content: what is posted; `None`: a page is asked for.
 
         Raises:
             httpx2.HTTPError: nobody answers.
@@ -155,10 +167,9 @@ class PublicRequests:
         for number, place in enumerate(tried, 1):
             host = f"[{place}]" if ":" in place else place
             request = httpx2.Request(
-                "GET" if content is None else "POST",
+                "GET",
                 f"{address.scheme}://{host}:{address.port}{address.target}",
                 headers={"host": address.authority, **headers, "connection": "close"},
-                content=content,
                 # The connection is to the address; the certificate must be for the name.
                 extensions={"sni_hostname": address.host, "timeout": timeout.as_dict()},
             )

@@ -159,9 +159,8 @@ webhook_deliveries: Final = Table(
     Column("version", Number, nullable=False),
     Column("created_at", BytewiseText, nullable=False),
     Column("attempt_count", Number, nullable=False),
-    # When it is sent, or sent again; NULL when it was taken, or given up.
+    # When it is sent, or sent again; what was taken, or given up, is removed.
     Column("next_at", BytewiseText, index=True),
-    Column("delivered_at", BytewiseText),
 )
 
 repos: Final = Table(

@@ -23,6 +23,7 @@ from treadle.server.http import logs
 from treadle.server.refusals import Refusal
 from treadle.server.webhooks import delivery_queue
 from treadle.server.webhooks.delivery_queue import Delivery
+from treadle.server.webhooks.status_request import post
 from treadle.version import __version__
 from treadle.web.public_requests import PublicRequests
 from treadle.web.web_address import WebFailure, read_address
@@ -33,12 +34,11 @@ Run = Callable[[Callable[[Connection], Any], bool], Awaitable[Any]]
 
 SEND_S_MAX: Final = 10.0
 """From the look at the name to the status of the answer."""
-CONNECT_S_MAX: Final = 5.0
 PARALLEL_MAX: Final = 8
 POLL_S: Final = 2.0
 """How often it is looked whether something is due. A push wakes nobody: most tell nobody anything,
 and would cost a look each."""
-PRUNE_S: Final = 3600.0
+REFUSED: Final = "nothing may be sent there: its host is not one of the public internet"
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
@@ -51,7 +51,7 @@ def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 def make_requests(*, allows_private: bool) -> PublicRequests:
     """What webhooks are sent by."""
     return PublicRequests(
-        allows_private=allows_private, connect_s_max=CONNECT_S_MAX, total_s_max=SEND_S_MAX
+        allows_private=allows_private, connect_s_max=SEND_S_MAX, total_s_max=SEND_S_MAX
     )
 
 
@@ -69,8 +69,6 @@ async def send(
     Returns:
         Why it was not taken, in a few words; empty if it was.
     """
-    import httpx2
-
     try:
         address = read_address(delivery.url)
         timestamp = int(datetime.fromisoformat(now).timestamp())
@@ -85,20 +83,20 @@ async def send(
         }
         async with asyncio.timeout(send_s_max):
             places = await requests.find_places(address)
-            async with await requests.open_transport(address.scheme) as transport:
-                answer = await requests.send(transport, address, places, headers, delivery.body)
-                await answer.aclose()
+            tls = await requests.read_tls() if address.scheme == "https" else None
+            status = await post(address, places, tls, headers, delivery.body)
     except WebFailure as failure:
-        return failure.message
+        # What names of its network lead to is nothing that a server tells its people.
+        return REFUSED if failure.is_refused else failure.message
     except TimeoutError:
         return f"no answer within {send_s_max:g} seconds"
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+    except Exception as error:  # noqa: BLE001  whatever it is, it is to be tried again later
         return " ".join(f"{type(error).__name__}: {error}".split())
-    if 200 <= answer.status_code < 300:
+    if 200 <= status < 300:
         return ""
-    if 300 <= answer.status_code < 400:
-        return f"the answer {answer.status_code} leads elsewhere, which is not followed"
-    return f"the answer {answer.status_code}"
+    if 300 <= status < 400:
+        return f"the answer {status} leads elsewhere, which is not followed"
+    return f"the answer {status}"
 
 
 class WebhookSender:
@@ -115,7 +113,7 @@ class WebhookSender:
         self._now = now
         self._requests = requests
         self._woken = asyncio.Event()
-        self._sending: dict[int, asyncio.Task[None]] = {}
+        self._sending: dict[int, tuple[int, asyncio.Task[None]]] = {}
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -128,7 +126,8 @@ class WebhookSender:
 
     async def close(self) -> None:
         """End; what is being sent is sent again by whoever comes next."""
-        tasks = [*self._sending.values(), *([self._task] if self._task else [])]
+        sending = [task for _, task in self._sending.values()]
+        tasks = [*sending, *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
         for task in tasks:
@@ -136,14 +135,10 @@ class WebhookSender:
                 await task
 
     async def _work(self) -> None:
-        pruned_at = 0.0
         while True:
             self._woken.clear()
             try:
                 await self._begin_due()
-                if asyncio.get_running_loop().time() - pruned_at > PRUNE_S:
-                    pruned_at = asyncio.get_running_loop().time()
-                    await self._run(lambda db: delivery_queue.remove_old(db, self._now()), True)
             except Refusal:
                 pass  # the database is away, or its disk full: all of it waits there
             except Exception as error:  # noqa: BLE001  it is in the log; sending goes on
@@ -159,13 +154,13 @@ class WebhookSender:
             lambda db: delivery_queue.has_due(db, self._now()), False
         ):
             return
-        busy = frozenset(self._sending)
+        busy = {webhook_id: user_id for webhook_id, (user_id, _) in self._sending.items()}
         taken = await self._run(
             lambda db: delivery_queue.take_due(db, self._now(), room, busy), True
         )
         for delivery in taken:
             task = asyncio.get_running_loop().create_task(self._send(delivery))
-            self._sending[delivery.webhook_id] = task
+            self._sending[delivery.webhook_id] = (delivery.user_id, task)
 
     async def _send(self, delivery: Delivery) -> None:
         try:

@@ -6,12 +6,13 @@ out: it is sent again, under the same id. So each is sent at least once.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
 from treadle.server.accounts import audit
 from treadle.server.accounts.times import shift_time
@@ -30,7 +31,12 @@ DISABLE_DAYS: Final = 5
 LEASE_S: Final = 60
 """So long whoever has taken a delivery has it; sending takes less."""
 
-KEPT_DAYS: Final = 7
+PENDING_MAX: Final = 1000
+"""Deliveries of a webhook that wait: of what happens while so many do, it is not told."""
+
+USER_SHARE_MAX: Final = 2
+"""Deliveries of a user's webhooks that go out at a time: slow receivers hold up no others'."""
+
 TITLE_LENGTH_MAX: Final = 200
 PROBLEM_LENGTH_MAX: Final = 300
 
@@ -40,6 +46,7 @@ class Delivery(Struct, frozen=True):
 
     id: int
     webhook_id: int
+    user_id: int
     url: str
     secret: str
     message_id: str
@@ -53,19 +60,45 @@ def has_due(db: Connection, now: str) -> bool:
     return db.execute(query).one_or_none() is not None
 
 
-def take_due(db: Connection, now: str, count: int, busy: Collection[int]) -> list[Delivery]:
-    """Take deliveries that are due, one of each webhook at most, so that a slow one delays itself.
+def take_due(db: Connection, now: str, count: int, busy: Mapping[int, int]) -> list[Delivery]:
+    """Take deliveries that are due, one of each webhook and few of each user at most.
+
+    So what is slow delays itself alone, however much of it is due.
 
     Args:
         db: a transaction that writes.
         now: the time.
         count: how many at most.
-        busy: webhooks that the caller is sending to.
+        busy: webhooks that the caller is sending to, and whose each is.
     """
+    queue = webhook_deliveries.c
+    oldest = func.min(queue.next_at)
+    due = (
+        select(queue.webhook_id, webhooks.c.user_id)
+        .join(webhooks, webhooks.c.id == queue.webhook_id)
+        .where(queue.next_at <= now, queue.webhook_id.not_in([*busy]))
+        .group_by(queue.webhook_id, webhooks.c.user_id)
+        .order_by(oldest, queue.webhook_id)
+    )
+    shares = Counter(busy.values())
+    found: list[Delivery] = []
+    for webhook_id, user_id in db.execute(due).all():
+        if len(found) == count:
+            break
+        if shares[user_id] < USER_SHARE_MAX:
+            taken = _take_oldest(db, now, webhook_id)
+            found += [taken] if taken else []
+            shares[user_id] += 1
+    return found
+
+
+def _take_oldest(db: Connection, now: str, webhook_id: int) -> Delivery | None:
+    """Take what of a webhook is due for longest; `None` if there is nothing that may be sent."""
     queue = webhook_deliveries.c
     query = (
         select(
             webhook_deliveries,
+            webhooks.c.user_id,
             webhooks.c.url,
             webhooks.c.secret,
             webhooks.c.origin,
@@ -74,32 +107,31 @@ def take_due(db: Connection, now: str, count: int, busy: Collection[int]) -> lis
         )
         .join(webhooks, webhooks.c.id == queue.webhook_id)
         .join(users, users.c.id == webhooks.c.user_id)
-        .where(queue.next_at <= now, queue.webhook_id.not_in(list(busy)))
+        .where(queue.next_at <= now, queue.webhook_id == webhook_id)
         .order_by(queue.next_at, queue.id)
-        .limit(count * 8)
+        .limit(1)
         .with_for_update(of=webhook_deliveries, skip_locked=True)
     )
-    found: dict[int, Delivery] = {}
-    for row in db.execute(query).all():
-        if row.webhook_id in found or len(found) == count:
-            continue
-        told = _describe(db, row) if row.disabled_at is row.user_disabled_at is None else None
-        change = update(webhook_deliveries).where(queue.id == row.id)
-        if told is None:
-            db.execute(change.values(next_at=None))
-            continue
-        attempts = row.attempt_count + 1
-        db.execute(change.values(attempt_count=attempts, next_at=shift_time(now, seconds=LEASE_S)))
-        found[row.webhook_id] = Delivery(
-            row.id,
-            row.webhook_id,
-            row.url,
-            row.secret,
-            row.message_id,
-            attempts,
-            msgspec.json.encode({"type": row.event, "timestamp": row.created_at, "data": told}),
-        )
-    return list(found.values())
+    row = db.execute(query).one_or_none()
+    if row is None:  # another process takes it just now
+        return None
+    told = _describe(db, row) if row.disabled_at is row.user_disabled_at is None else None
+    if told is None:
+        db.execute(delete(webhook_deliveries).where(queue.id == row.id))
+        return None
+    attempts = row.attempt_count + 1
+    values = {"attempt_count": attempts, "next_at": shift_time(now, seconds=LEASE_S)}
+    db.execute(update(webhook_deliveries).where(queue.id == row.id).values(**values))
+    return Delivery(
+        row.id,
+        row.webhook_id,
+        row.user_id,
+        row.url,
+        row.secret,
+        row.message_id,
+        attempts,
+        msgspec.json.encode({"type": row.event, "timestamp": row.created_at, "data": told}),
+    )
 
 
 def _describe(db: Connection, row: Row[Any]) -> dict[str, object] | None:
@@ -130,16 +162,17 @@ def finish(db: Connection, delivery: Delivery, now: str, problem: str) -> None:
         now: the time.
         problem: why it was not taken there; empty if it was.
     """
-    mine = update(webhook_deliveries).where(webhook_deliveries.c.id == delivery.id)
+    mine = webhook_deliveries.c.id == delivery.id
     its = update(webhooks).where(webhooks.c.id == delivery.webhook_id)
+    tried = delivery.attempt_count
+    if problem and tried <= len(RETRY_DELAYS_S):
+        again = shift_time(now, seconds=RETRY_DELAYS_S[tried - 1])
+        db.execute(update(webhook_deliveries).where(mine).values(next_at=again))
+    else:
+        db.execute(delete(webhook_deliveries).where(mine))
     if not problem:
-        db.execute(mine.values(next_at=None, delivered_at=now))
         db.execute(its.values(delivered_at=now, failing_since=None, problem=None))
         return
-    tried = delivery.attempt_count
-    is_last = tried > len(RETRY_DELAYS_S)
-    again = None if is_last else shift_time(now, seconds=RETRY_DELAYS_S[tried - 1])
-    db.execute(mine.values(next_at=again))
     known = select(webhooks).where(webhooks.c.id == delivery.webhook_id)
     row = db.execute(known).one_or_none()
     if row is None:  # removed meanwhile
@@ -155,13 +188,6 @@ def finish(db: Connection, delivery: Delivery, now: str, problem: str) -> None:
     )
     if is_over and row.disabled_at is None:
         theirs = webhook_deliveries.c.webhook_id == delivery.webhook_id
-        db.execute(update(webhook_deliveries).where(theirs).values(next_at=None))
+        db.execute(delete(webhook_deliveries).where(theirs))
         told = f"webhook {delivery.webhook_id}, which failed since {since}"
         audit.log_action(Context(db, ANONYMOUS, now), "webhook_disabled", detail=told)
-
-
-def remove_old(db: Connection, now: str) -> None:
-    """Forget deliveries that were taken or given up long ago."""
-    queue = webhook_deliveries.c
-    old = queue.created_at < shift_time(now, days=-KEPT_DAYS)
-    db.execute(delete(webhook_deliveries).where(old, queue.next_at.is_(None)))

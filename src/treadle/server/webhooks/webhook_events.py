@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, func, insert, literal_column, select
 
 from treadle.api.webhook_types import WebhookEvent
 from treadle.core.events import CancelRequested, CompactionFailed, LlmEvent
@@ -20,6 +20,7 @@ from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context
 from treadle.server.data.round_trips import compile_postgresql, execute_later
 from treadle.server.data.schema import webhook_deliveries, webhooks
+from treadle.server.webhooks.delivery_queue import PENDING_MAX
 from treadle.thread.codec import Entry
 from treadle.thread.fold import CHAT, ThreadFold
 
@@ -42,6 +43,9 @@ _TASK_ENDS: Final[Mapping[str, WebhookEvent]] = MappingProxyType(
 _COLUMNS: Final = (
     *("message_id", "event", "thread_id", "version", "created_at", "attempt_count", "next_at"),
 )
+_PENDING: Final = (
+    select(func.count()).where(webhook_deliveries.c.webhook_id == webhooks.c.id).scalar_subquery()
+)
 _INSERT: Final = insert(webhook_deliveries).from_select(
     ["webhook_id", *_COLUMNS],
     select(
@@ -51,6 +55,7 @@ _INSERT: Final = insert(webhook_deliveries).from_select(
         webhooks.c.user_id == bindparam("its_user_id"),
         webhooks.c.disabled_at.is_(None),
         webhooks.c.events.like(bindparam("its_pattern")),
+        literal_column(str(PENDING_MAX)) > _PENDING,
     ),
 )
 _INSERT_SQL: Final = compile_postgresql(_INSERT)

@@ -84,7 +84,6 @@ def list_webhooks(context: Context) -> Webhooks:
     waiting = (
         select(func.count())
         .where(webhook_deliveries.c.webhook_id == webhooks.c.id)
-        .where(webhook_deliveries.c.next_at.is_not(None))
         .scalar_subquery()
     )
     query = (
@@ -120,6 +119,9 @@ def try_webhook(context: Context, webhook_id: int) -> None:
     healed = {"disabled_at": None, "failing_since": None, "problem": None}
     if context.db.execute(change.values(**healed)).rowcount == 0:
         raise make_not_found_refusal()
+    queue = webhook_deliveries.c
+    is_test = (queue.webhook_id == webhook_id) & (queue.event == TEST_EVENT)
+    context.db.execute(delete(webhook_deliveries).where(is_test))  # one at a time
     context.db.execute(
         insert(webhook_deliveries).values(
             webhook_id=webhook_id,
