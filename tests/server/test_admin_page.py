@@ -154,7 +154,7 @@ def test_rules_of_retention_are_set_and_told(site: Site) -> None:
         db.execute(update(schema.threads).values(last_activity_at=at(-400 * 24 * 3600)))
     page = admin.read()
     assert "A run would now put away 1 and remove 0 (0 Bytes)" in page
-    whole = '<th scope="row">the whole server</th><td>1</td><td>30</td>'
+    whole = '<th scope="row">the whole server</th><td>after 1 day</td><td>after 30 days more</td>'
     rivals = '<th scope="row">rivals</th><td>never</td><td>as the whole server</td>'
     assert all(row in page for row in (whole, rivals))
     wrong = ({"idle_days": "x"}, {"trash_days": "-1"}, {"idle_days": "9" * 30}, {"idle_days": "0"})

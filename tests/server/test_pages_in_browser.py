@@ -21,6 +21,7 @@ from server.people import People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
 from server.running import Running
 from thread.journals import HEADER, PLAIN, write
+from treadle.api.retention_types import NewHold, RetentionChange
 from treadle.api.types import NewIdentity, NewInvitation, NewShare
 from treadle.core.events import PostToolsHookCompleted, ToolStarted, UserInput
 from treadle.core.messages import Message, ToolCall
@@ -33,6 +34,7 @@ from treadle.server.accounts.shared_view import tell_document
 from treadle.server.data import schema
 from treadle.server.oidc.settings import OidcProvider
 from treadle.server.search import index_document
+from treadle.server.threads import legal_holds, retention
 from treadle.thread.codec import Entry
 from treadle.thread.document import (
     AgentStateSnapshot,
@@ -257,11 +259,15 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
         invitation = invitations.make_invitation(context, new, team.server.url).url
         login = NewIdentity("admin", "7f9c2ba4-e88f-4d17", "https://login.example.org/realms/acme")
         identities.add_identity(context, login)
+        legal_holds.place_hold(context, NewHold("case 14 of 2026", user="owner"))
+        retention.change_rule(context, RetentionChange("acme", 365, 30))
     state = team.open("admin").context.storage_state()
     member = team.open("member").context.storage_state()
+    owner = team.open("owner").context.storage_state()
     here = team.server.url
     places = {
         "admin": ("/admin", "/account", "/nothing"),
+        "owner": (f"/threads/{THREAD}/readers",),
         "member": (
             *("/", "/team", "/?words=done", "/?tag=x", "/sign-in"),
             *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
@@ -271,7 +277,7 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
     }
     faults = []
     for ground, (width, height) in zip(("light", "dark"), SIZES, strict=True):
-        for who, kept in (("admin", state), ("member", member)):
+        for who, kept in (("member", member), ("owner", owner), ("admin", state)):
             seen = team.browser.new_context(
                 storage_state=kept,
                 color_scheme=ground,

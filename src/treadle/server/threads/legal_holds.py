@@ -23,6 +23,11 @@ from treadle.server.threads.forks import StoredFork, find_forks
 
 REASON_LENGTH_MAX: Final = 500
 
+_LOCK_NUMBER: Final = 7_205_759_403_792_793
+"""Any; nobody else takes it. SQLite has one writer at a time anyway."""
+_SHARE_LOCK: Final = text(f"SELECT pg_advisory_xact_lock_shared({_LOCK_NUMBER})")
+_LOCK: Final = text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})")
+
 _placers = users.alias("placers")
 _lifters = users.alias("lifters")
 _SELECT: Final[Any] = (
@@ -63,10 +68,13 @@ def place_hold(context: Context, new: NewHold) -> Hold:
         )
     if not 0 < len(reason) <= REASON_LENGTH_MAX:
         raise Refusal(ErrorCode.BAD_REQUEST, f"say why, in {REASON_LENGTH_MAX} characters at most")
+    target = _find_target(context, new)
+    if context.db.dialect.name == "postgresql":
+        context.db.execute(_LOCK)  # who removes something at this moment ends first
     hold_id = context.db.execute(
         insert(legal_holds)
         .values(
-            **_find_target(context, new),
+            **target,
             reason=reason,
             placed_at=context.now,
             placed_by=context.caller.user_id,
@@ -174,7 +182,7 @@ def check_not_held(context: Context, row: Row[Any], *, removes: bool = True) -> 
         Refusal: a hold stands, which it names.
     """
     if context.db.dialect.name == "postgresql":
-        context.db.execute(text("LOCK TABLE legal_holds IN SHARE MODE"))
+        context.db.execute(_SHARE_LOCK)
     if not has_holds(context.db):
         return
     forks: Sequence[StoredFork] = find_forks(context, row) if removes else ()

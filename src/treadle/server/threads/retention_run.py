@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 from sqlalchemy import Connection, select
 
+from treadle.api.error_codes import ErrorCode
 from treadle.server import search
 from treadle.server.accounts import audit
 from treadle.server.accounts.accounts import OPERATOR
@@ -31,7 +32,7 @@ SQLITE_STEP_COUNT: Final = 20
 the end of a transaction on PostgreSQL: there a step is one thread."""
 
 FAILURE_COUNT_MAX: Final = 10
-"""Steps in a row that the database refuses: then it is given up."""
+"""Steps in a row for which the database was not to be had: then it is given up."""
 
 
 class RetentionReport(Struct, frozen=True):
@@ -85,9 +86,9 @@ def run_retention(
         try:
             done = _do_step(database, now, step)
             failures = 0
-        except Refusal:
+        except Refusal as refusal:
             # One of them is the reason: a worker is at work on it, or nobody can fold it.
-            failures += 1
+            failures += refusal.code is ErrorCode.UNAVAILABLE
             if failures > FAILURE_COUNT_MAX:
                 raise
             done = [_try_one(database, now, one) for one in step]
