@@ -9,6 +9,7 @@ from bench import (
     chat,
     commits,
     fleet,
+    fleet_size,
     machine,
     model_requests,
     pages,
@@ -51,6 +52,7 @@ def main() -> None:
         *writers.measure(),
         *postgres_turns.measure(),
         *fleet.measure(),
+        *fleet_size.measure(),
         *redaction.measure(),
     ]
     print_table(rows)
