@@ -388,6 +388,16 @@ def test_keys_that_change_are_asked_for_again_but_not_for_every_token(
     asyncio.run(work())
 
 
+def test_a_cookie_does_not_say_where_a_browser_goes(site: ProviderSite) -> None:
+    site.link("owner")
+    cookie, address = site.begin()
+    attempt = read_attempt(cookie)
+    assert attempt is not None
+    planted = msgspec.structs.replace(attempt, path="//evil.example/").encode()
+    done = site.ask(site.visit(address), sign_in=planted)
+    assert (done.status, done.headers["location"]) == (303, "/")
+
+
 DOCUMENTS: Final[dict[str, dict[str, Any]]] = {
     "huge": {"discovery": "huge"},
     "slow": {"discovery": "slow"},

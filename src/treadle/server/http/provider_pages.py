@@ -138,7 +138,8 @@ class ProviderPages:
             return sessions.begin_session(own, browser, identity_id)
 
         secret = await services.run_transaction(work, is_write=True)
-        return open_session(head, secret, attempt.path)
+        # The cookie is the browser's own word: who can set it there must not say where it goes.
+        return open_session(head, secret, page_forms.make_local_path(attempt.path))
 
     def _make_user(self, context: Context, claims: IdClaims) -> Any:
         provider, email = self._client.provider, claims.verified_email

@@ -51,8 +51,9 @@ class IdClaims(Struct, frozen=True):
 
     @property
     def verified_email(self) -> str:
-        """The address that the provider has verified; empty for none."""
-        return self.email or "" if self.email_verified is True else ""
+        """The address that the provider has verified; empty for none or an odd one."""
+        told = self.email or "" if self.email_verified is True else ""
+        return told if told.isprintable() else ""
 
 
 def read_keys(document: object) -> dict[str | None, list[PublicKey]]:
@@ -129,11 +130,11 @@ def read_id_token(
     """
     try:
         signed = jws.deserialize_compact(token, key, algorithms=list(ALGORITHMS))
-    except (JoseError, ValueError):
+    except Exception:  # noqa: BLE001  of a stranger's header: whatever is wrong with it
         raise _make_failure("its ID token is not signed by it") from None
     try:
         claims = msgspec.json.decode(signed.payload, type=IdClaims)
-    except (msgspec.MsgspecError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise _make_failure("its ID token lacks what one has") from None
     audience = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     is_for_us = provider.client_id in audience and claims.azp in (None, provider.client_id)

@@ -184,7 +184,14 @@ class ProviderClient:
                 except UnknownKeyError:
                     if now < self._keys[0] + KEYS_AGE_S_MIN:
                         raise self._make_key_fault() from None
-            self._keys = (now, read_keys(await self._ask("GET", metadata.jwks_uri, Any)))
+            # Who waits for the lock would else wait for the same silence, one after the other.
+            if self._failure is not None and now < self._failure[0] + FAILURE_KEPT_S:
+                raise self._failure[1]
+            try:
+                self._keys = (now, read_keys(await self._ask("GET", metadata.jwks_uri, Any)))
+            except SignInFailure as failure:
+                self._failure = (self._read_clock(), failure)
+                raise
             try:
                 return find_key(token, self._keys[1])
             except UnknownKeyError:
