@@ -68,6 +68,61 @@ def test_pictures_and_versions_are_for_who_may_see_the_thread_and_a_link_shows_n
         assert hidden not in shared.partition("<main")[2], hidden
 
 
+ODD_VALUES = (
+    "0",
+    "-1",
+    "2",
+    "999999999",
+    "1000000001",
+    "1e3",
+    "%D9%A3",
+    "x",
+    "%00",
+    "%FF",
+    "9" * 4000,
+)
+VIEWS = ("", "/versions", "/trace", "/states", "/family", "/live")
+NAMES = (
+    "page",
+    "version",
+    "from",
+    "to",
+    "turn",
+    "after",
+    "since",
+    "diff",
+    "words",
+    "state",
+    "owner",
+)
+
+
+def test_no_value_in_an_address_breaks_a_page_or_opens_a_thread(site: Site) -> None:
+    with site.people.database.write() as db:
+        plant_records(
+            db,
+            site.people["owner"],
+            ((HEADER, Configured(CONFIG, "scripted")), (said("hi"),), (answer("hidden word"),)),
+        )
+    owner, outsider = site.sign_in("owner"), site.sign_in("outsider")
+    paths = [f"/threads/{THREAD}{view}" for view in VIEWS if view != "/live"]
+    targets = [
+        f"{path}?{name}={value}"
+        for path in ("/", "/team", *paths)
+        for name in NAMES
+        for value in ODD_VALUES
+    ]
+    # A part of them, all names and values among it: each with each takes seconds.
+    broken = {one: site.get(one, owner).status for one in targets[:: len(NAMES) - 1]}
+    assert {one: status for one, status in broken.items() if status not in (200, 400, 404)} == {}
+    opened = [
+        one
+        for one in [*targets[:: 7 * len(NAMES)], *(f"/threads/{THREAD}{view}" for view in VIEWS)]
+        if "/threads/" in one and site.get(one, outsider).status != 404
+    ]
+    assert opened == []
+
+
 def test_of_a_family_everybody_sees_what_they_may_see(site: Site) -> None:
     """A private thread in the middle: what hangs on it alone is its owner's to see from above."""
     first, hidden, below, agent = map(id_of, range(1, 5))
