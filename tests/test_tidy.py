@@ -40,6 +40,7 @@ MAY_USE: Final = {
     "store/file_replacement.py": {"secrets"},  # names of temporary files
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "agent/repositories.py": {"secrets"},  # names of clones
+    "agent/task_lines.py": {"datetime"},  # such a moment in a file, asks no clock
     "agent/job_mark.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/port.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/memory_scheduler.py": {"datetime"},  # whether that has come

@@ -35,6 +35,15 @@ async def test_tasks_are_submitted_shown_cancelled_and_tried_again(team: Team) -
     assert "one of: clerk, many, asking, deadly" in run(team, "submit", "Pay.").stderr
     done = run(team, "submit", "-", "--agent", "clerk", "--user", "ann", stdin="One\n\nTwo\n")
     first, second = done.stdout.split()
+    for options, line, why in (
+        (["--max-cost", "-1"], "Pay.", "--max-cost"),
+        (["--model", "nobody:x"], "Pay.", "nobody"),
+        ([], '{"task": "Pay.", "cost": 1}', "line 2 is no task"),
+        ([], '{"task": "Pay.", "model": "nobody:x"}', "nobody"),
+    ):
+        refused = run(team, "submit", "-", "--agent", "clerk", *options, stdin=f"One\n{line}\n")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert why in refused.stderr
     assert run(team, "submit", "Ask me", "--agent", "asking", "--key", "k").returncode == 0
     assert run(team, "submit", "Ask me", "--agent", "asking", "--key", "k").returncode == 0
     assert run(team, "cancel", first[-8:]).stderr == "cancelled\n"

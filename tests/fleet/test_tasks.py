@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from fleet.queue_checks import PATIENCE_S, until
 from treadle import (
@@ -16,6 +19,7 @@ from treadle import (
     AgentError,
     AgentFailed,
     ApprovalNeeded,
+    BudgetExceeded,
     BuildError,
     EffectClass,
     Fleet,
@@ -24,10 +28,14 @@ from treadle import (
     ProcrastinateScheduler,
     ScriptedModel,
     StoreError,
+    TokenBudget,
+    TreadleError,
     UnknownThreadError,
     UsageError,
     tool,
 )
+from treadle.agent.task_lines import read_task_lines
+from treadle.core.task.machine import TaskMachine
 from treadle.fleet.port import JobStatus
 
 PAY = {"calls": [{"tool": "pay", "arguments": {"number": 7}}]}
@@ -259,3 +267,75 @@ async def test_a_task_of_later_is_not_begun() -> None:
         await now.result()
         await fleet.make_worker().sweep()
     assert [one.status for one in await fleet.jobs()] == [JobStatus.QUEUED, JobStatus.DONE]
+
+
+async def test_a_task_has_a_model_and_a_budget_of_its_own(tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text('[[replies]]\ntext = "Somebody else has paid."\n')
+    store, ledger = LocalStore.in_memory(), Ledger()
+    agent = ledger.make_agent(store, budget=TokenBudget(max_total=1000))
+    fleet = Fleet(MemoryScheduler())
+    fleet.add(agent)
+    name = f"scripted:{other}"
+    varied = await agent.submit("Pay bill 7.", model=name, budget=TokenBudget(max_input=10_000))
+    plain = await agent.submit("Pay bill 7.", key="plain")
+    poor = await agent.submit("Pay bill 7.", budget=TokenBudget(max_total=1))
+    async with working(fleet):
+        assert (await varied.result()).output == "Somebody else has paid."
+        assert (await plain.result()).output == "It is paid."
+        with pytest.raises(BudgetExceeded):
+            await poor.result()
+    memory = cast("TaskMachine", store.load(varied.id).fold.machine).memory
+    # Of a task's budget and its agent's the smaller limits hold.
+    assert memory.budget == TokenBudget(max_total=1000, max_input=10_000)
+    count = len([*store.ids()])
+    for options, why in (
+        ({"model": "nobody:at-all"}, "nobody"),
+        ({"budget": TokenBudget(max_total=-1)}, "max_total"),
+        ({"budget": 7}, "not of its kind"),
+    ):
+        with pytest.raises(TreadleError, match=why):
+            await agent.submit("Pay.", **cast("Any", options))
+    assert len([*store.ids()]) == count
+
+
+def test_a_file_of_tasks_says_more_of_some(tmp_path: Path) -> None:
+    given = {"agent": "clerk", "user": "ann", "max_cost": Decimal(2), "at": None, "repo": ""}
+    found = read_task_lines(
+        [
+            "Pay bill 7.",
+            "",
+            '{"task": "Pay {8}.", "model": "large", "max_cost": 5, "time_limit": 60, "repo": "u"}',
+            '{"task": "Later.", "at": "2027-01-31T08:00:00+01:00", "max_tokens": 9}',
+        ],
+        given,
+    )
+    said = {"agent": "clerk", "user": "ann"}
+    half = timezone(timedelta(hours=1))
+    two, five = TokenBudget(max_cost_usd=Decimal(2)), TokenBudget(max_cost_usd=Decimal(5))
+    assert found == [
+        ("Pay bill 7.", {**said, "repository": "", "budget": two}),
+        (
+            "Pay {8}.",
+            {**said, "repository": "u", "model": "large", "budget": replace(five, max_time_s=60)},
+        ),
+        (
+            "Later.",
+            {
+                **said,
+                "repository": "",
+                "start_at": datetime(2027, 1, 31, 8, tzinfo=half),
+                "budget": replace(two, max_total=9),
+            },
+        ),
+    ]
+    for line, why in (
+        ("{pay}", "line 2 is no task"),
+        ('{"model": "large"}', "missing required field `task`"),
+        ('{"task": "a", "cost": 1}', "unknown field `cost`"),
+        ('{"task": "a", "max_cost": 0}', "> 0"),
+        ('{"task": "a", "priority": 1001}', "<= 1000"),
+        ('{"task": "a", "at": "2027-01-31T08:00:00"}', "timezone"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            read_task_lines(["Pay.", line], given)

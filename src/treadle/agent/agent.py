@@ -186,14 +186,14 @@ class Agent(Generic[AgentDepsT, OutputT]):
             **job: see `JobOptions`.
 
         Raises:
-            UsageError: the prompt is empty, the agent is in no fleet, or the key is that of a
-                conversation.
+            UsageError: the prompt is empty, the agent is in no fleet, there is no such model, a
+                limit of the budget cannot be, or the key is that of a conversation.
+            NotConfiguredError: the model's provider has no key here.
             StoreError: the store or the queue refused. Submit it again, with a key.
         """
-        from treadle.agent.job_mark import JobMark
         from treadle.agent.submitted_task import submit_task
 
-        return await submit_task(self._definition, prompt, JobMark(self.name, **job), key)
+        return await submit_task(self._definition, prompt, job, key)
 
     def submitted(self, key: str = "", *, thread_id: str = "") -> SubmittedTask[OutputT]:
         """A task that was submitted, in this process or another.

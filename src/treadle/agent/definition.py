@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 from treadle.agent.handoffs import AgentFamily, explain_missing_handoffs, make_handoff_tools
@@ -118,11 +119,11 @@ class AgentDefinition:
         self.form: AnswerForm[Any] | None = None
         if output is not None and output is not str:
             self.form = AnswerForm.of_type(output)
-        self.options: Final = options
+        self.options = options
         self.policy: Final = _find_policy(options.get("approval", "auto"))
         self.output_choice: Final = check_output_choice(options.get("output_mode", "auto"))
         self._model = model
-        self._opened: tuple[Provider, str] | None = None
+        self._opened: dict[str, tuple[Provider, str]] = {}
         self._instructions = instructions
         self._deps = deps
         self.membership: Any = None
@@ -146,6 +147,23 @@ class AgentDefinition:
         if not isinstance(self._model, str) and not hasattr(self._model, "stream"):
             raise BuildError(f"{self._model!r} is no model", hint='"PROVIDER:MODEL", or a provider')
         check_limits(self.limits, self.options.get("budget"), self.policy)
+
+    def vary(self, model: str = "", budget: TokenBudget | None = None) -> AgentDefinition:
+        """This agent for one task: with another model, and no more than another budget.
+
+        Models that were opened for one task are those of the next.
+
+        Raises:
+            BuildError: the budget is none.
+        """
+        check_limits(self.limits, budget, self.policy)
+        other = copy(self)
+        other._model = model or self._model
+        if budget is not None:
+            own = self.options.get("budget")
+            narrow = budget if own is None else budget.restrict_to(own)
+            other.options = {**self.options, "budget": narrow}
+        return other
 
     def add_handoff(self, other: AgentDefinition, description: str) -> None:
         """Let this agent hand its conversations to another one.
@@ -251,11 +269,11 @@ class AgentDefinition:
         """
         if not isinstance(self._model, str):
             return self._model, ""
-        if self._opened is None:
+        if self._model not in self._opened:
             from treadle.agent.models import open_model
 
-            self._opened = open_model(self._model)
-        return self._opened
+            self._opened[self._model] = open_model(self._model)
+        return self._opened[self._model]
 
     def open_store(self) -> AnyThreads:
         """Where its threads are."""

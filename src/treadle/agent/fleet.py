@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from treadle.agent.job_mark import (
     CANCELLED_TAG,
     PROBLEM_NAME,
-    JobMark,
     JobOptions,
     Membership,
     find_mark,
     is_over,
 )
 from treadle.agent.members import Members
-from treadle.agent.submitted_task import SubmittedTask, submit_task
+from treadle.agent.submitted_task import SubmittedTask, check_task, submit_task
 from treadle.agent.task_hand import TaskHand
 from treadle.errors import BuildError, ThreadBusyError, UsageError
 from treadle.fleet.port import DEFAULT_QUEUE, JobState, Scheduler
@@ -91,11 +90,11 @@ class Fleet:
             UsageError: no agent is called so, or as `Agent.submit`.
             StoreError: as `Agent.submit`.
         """
-        if agent not in self._members.agents:
-            names = ", ".join(sorted(self._members.agents)) or "nobody"
-            raise UsageError(f"the fleet has no agent {agent!r}", hint=f"it has: {names}")
-        definition = self._members.agents[agent]
-        return await submit_task(definition, prompt, JobMark(agent, **job), key)
+        return await submit_task(self._members.find_agent(agent), prompt, job, key)
+
+    def check(self, agent: str, *, key: str = "", **job: Unpack[JobOptions]) -> None:
+        """Raise as `submit` for what no task of this agent can be submitted with; any key can."""
+        check_task(self._members.find_agent(agent), job)
 
     def submitted(self, thread_id: str) -> SubmittedTask[Any]:
         """A task of it, by the id of its thread.

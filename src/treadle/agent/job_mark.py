@@ -8,6 +8,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 from msgspec import Struct
 
+from treadle.core.budget import TokenBudget
 from treadle.core.task.machine import TaskMachine
 from treadle.fleet.port import DEFAULT_QUEUE, Job, Scheduler
 from treadle.store.threads import AnyThreads
@@ -31,7 +32,9 @@ class JobOptions(TypedDict, total=False):
     first, from -1,000 to 1,000. `user`: for whom it is: of two users' tasks those of one with
     fewer waiting come first. `start_at`: not before this moment, which has a time zone.
     `repository`: where git gets what it works on, for an agent with `repositories`; from `ref`, a
-    branch, a tag or a commit, `HEAD` if not said.
+    branch, a tag or a commit, `HEAD` if not said. `model`: who answers in this task, instead of the
+    agent's; workers open it with their own keys. `budget`: what the task may use; of it and the
+    agent's own the smaller limits hold.
     """
 
     queue: str
@@ -40,6 +43,8 @@ class JobOptions(TypedDict, total=False):
     start_at: datetime
     repository: str
     ref: str
+    model: str
+    budget: TokenBudget
 
 
 class JobMark(Struct, frozen=True, omit_defaults=True):
@@ -52,6 +57,7 @@ class JobMark(Struct, frozen=True, omit_defaults=True):
     start_at: datetime | None = None
     repository: str = ""
     ref: str = "HEAD"
+    model: str = ""
 
     def make_fact(self) -> ExtraSet:
         """The record of it."""

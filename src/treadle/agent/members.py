@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from treadle.agent.definition import AgentDefinition
-from treadle.errors import UnknownThreadError
+from treadle.errors import UnknownThreadError, UsageError
 from treadle.store.threads import AnyThreads
 from treadle.thread.codec import Entry
 from treadle.thread.fold import ThreadFold
@@ -17,6 +17,13 @@ class Members:
     def __init__(self) -> None:
         self.agents: dict[str, AgentDefinition] = {}
         """Each has a `membership`."""
+
+    def find_agent(self, name: str) -> AgentDefinition:
+        """The agent of this name; raises `UsageError` if there is none."""
+        if name not in self.agents:
+            names = ", ".join(sorted(self.agents)) or "nobody"
+            raise UsageError(f"the fleet has no agent {name!r}", hint=f"it has: {names}")
+        return self.agents[name]
 
     def list_stores(self) -> list[AnyThreads]:
         """Where tasks are, each once."""

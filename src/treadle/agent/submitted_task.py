@@ -11,7 +11,14 @@ from typing import Any, Final, Generic, cast
 from treadle.agent.builders import make_builder, open_engine
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.definition import AgentDefinition
-from treadle.agent.job_mark import CANCELLED_TAG, JobMark, Membership, find_mark, find_problem
+from treadle.agent.job_mark import (
+    CANCELLED_TAG,
+    JobMark,
+    JobOptions,
+    Membership,
+    find_mark,
+    find_problem,
+)
 from treadle.agent.result import Result
 from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Decision, Question
@@ -149,30 +156,44 @@ class SubmittedTask(Generic[OutputT]):
     async def _decide(self, decisions: Mapping[str, Decision]) -> None:
         """The answer is durable before the queue hears of it; if that is lost, a worker sees it."""
         membership = self._membership
-        async with open_engine(self._definition, self.id, membership.deps) as engine:
+        fold = await asyncio.to_thread(membership.store.load, self.id)
+        model = (find_mark(fold.fold) or JobMark("")).model
+        agent = self._definition.vary(model)
+        async with open_engine(agent, self.id, membership.deps) as engine:
             driver = engine.driver
             driver.record(*driver.approvals.make_entries(decisions, (), {}), _ANSWERED)
             mark = find_mark(driver.journal.fold) or JobMark(self._definition.name)
         await membership.scheduler.submit([mark.make_job(self.id)])
 
 
-async def submit_task(
-    definition: AgentDefinition, prompt: str, mark: JobMark, key: str
-) -> SubmittedTask[Any]:
-    """Begin a task, durably, and put its job into the queue. See `Agent.submit`."""
-    membership = get_membership(definition)
+def check_task(definition: AgentDefinition, job: JobOptions) -> tuple[AgentDefinition, JobMark]:
+    """The agent as a task has it, and the mark of that; raises as `Agent.submit`."""
+    told: dict[str, Any] = {**job}
+    varied = definition.vary(job.get("model", ""), told.pop("budget", None))
+    mark = JobMark(definition.name, **told)
+    get_membership(definition)
     if bool(mark.repository) != ("repositories" in definition.options):
         raise UsageError(
             f"the agent {definition.name!r} works "
             + ("in no repository" if mark.repository else "in a repository, and none is named"),
             hint="Agent(..., repositories=Repositories(FOLDER)); submit(..., repository=URL)",
         )
+    varied.find_provider()
+    return varied, mark
+
+
+async def submit_task(
+    definition: AgentDefinition, prompt: str, job: JobOptions, key: str
+) -> SubmittedTask[Any]:
+    """Begin a task, durably, and put its job into the queue. See `Agent.submit`."""
+    varied, mark = check_task(definition, job)
+    membership = get_membership(definition)
     # A program submits many at a time: while a store waits for its disk, others go on.
     fold = await asyncio.to_thread(_find_task, membership.store, key)
     if fold is None:
         async with AsyncExitStack() as stack:
             context = definition.make_context(membership.deps)
-            builder = await make_builder(definition, prompt, context, stack)
+            builder = await make_builder(varied, prompt, context, stack)
             begin = partial(builder.begin, key, mark.make_fact(), _SUBMITTED)
             fold = await asyncio.to_thread(begin)
     if not isinstance(fold.machine, TaskMachine):

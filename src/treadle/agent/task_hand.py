@@ -96,9 +96,10 @@ class TaskHand:
     ) -> JobEnd:
         async with AsyncExitStack() as stack:
             checkout = None
+            loaded = await asyncio.to_thread(agent.membership.store.load, job.thread)
+            mark = find_mark(loaded.fold) or JobMark(job.agent)
+            agent = agent.vary(mark.model)
             if (repositories := agent.options.get("repositories")) is not None:
-                loaded = await asyncio.to_thread(agent.membership.store.load, job.thread)
-                mark = find_mark(loaded.fold) or JobMark(job.agent)
                 opened = repositories.open(job.thread, mark.repository, mark.ref)
                 checkout = await stack.enter_async_context(opened)
             opening = open_engine(agent, job.thread, agent.membership.deps, checkout)

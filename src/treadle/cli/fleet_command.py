@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from treadle.cli import options
 from treadle.cli.fleet_task_command import approve, cancel, retry, watch
 
 if TYPE_CHECKING:
@@ -65,29 +66,37 @@ def _use(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
 @click.option("--queue", default="default", show_default=True, help="Whose workers take it.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Higher ones first.")
 @click.option("--user", default="", help="For whom it is: users take turns.")
-@click.option("--repo", "repository", default="", help="Where git gets what it works on.")
+@click.option("--repo", default="", help="Where git gets what it works on.")
 @click.option("--ref", default="HEAD", help="From where: a branch, a tag, a commit.")
-@click.option("--at", "start_at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
+@click.option("--at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
+@click.option("--model", default="", help="Who answers, instead of the agent's own model.")
+@options.budget_options("each task")
 @click.pass_obj
 def submit(place: str, /, task: str, **given: Any) -> None:
     """Submit a task; `-` reads one a line from stdin. Prints the ids of their threads, in order.
 
+    A line of a file is plain words, or a JSON object with a task and what else is said of it.
+
     \b
     treadle fleet submit --agent support "Where is order 7?"
-    treadle fleet submit - --user ann < tasks.txt
+    treadle fleet submit - --user ann --max-cost 2 < tasks.txt
+    echo '{"task": "Mend it.", "model": "large", "max_cost": 5}' | treadle fleet submit -
     """  # noqa: D301  click reads the backspace
-    if (moment := given["start_at"]) is not None:
-        given["start_at"] = moment.astimezone()  # by the clocks of this place
-    tasks = [task] if task != "-" else [one for one in sys.stdin.read().splitlines() if one.strip()]
-
+    if (moment := given["at"]) is not None:
+        given["at"] = moment.astimezone()  # by the clocks of this place
+    lines = sys.stdin.read().splitlines() if task == "-" else None
     submitted: list[str] = []
 
     async def act(fleet: Fleet) -> None:
         from treadle.agent.fleet_file import choose_agent
+        from treadle.agent.task_lines import make_task, read_task_lines
 
-        agent = choose_agent(fleet, given.pop("agent"))
-        for start in range(0, len(tasks), AT_ONCE):
-            some = (fleet.submit(agent, one, **given) for one in tasks[start : start + AT_ONCE])
+        tasks = [make_task(task, given)] if lines is None else read_task_lines(lines, given)
+        due = [(choose_agent(fleet, more.pop("agent", None)), one, more) for one, more in tasks]
+        for agent, _, more in due:  # before the first is submitted
+            fleet.check(agent, **more)
+        for start in range(0, len(due), AT_ONCE):
+            some = [fleet.submit(*one, **more) for *one, more in due[start : start + AT_ONCE]]
             found = await asyncio.gather(*some, return_exceptions=True)
             submitted.extend(one.id for one in found if not isinstance(one, BaseException))
             for error in found:
