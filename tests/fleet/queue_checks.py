@@ -35,6 +35,7 @@ async def working(
             await task
     finally:
         task.cancel()
+        await asyncio.wait([task])  # its connections are closed before the next test
 
 
 async def statuses(queue: Scheduler) -> dict[str, JobStatus]:

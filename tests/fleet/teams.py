@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import warm_process
 from server.databases import Postgres
 from server.people import populate
 from treadle import SubmittedTask
@@ -105,10 +106,8 @@ def run_fleet_command(
     team: Team, *arguments: str, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """`treadle fleet`, as a person types it."""
-    command = [sys.executable, "-m", "treadle", "fleet", "--in", f"{PROGRAM}:fleet", *arguments]
-    return subprocess.run(
-        command, env=team.environment, input=stdin, capture_output=True, text=True, timeout=100
-    )
+    command = ["fleet", "--in", f"{PROGRAM}:fleet", *arguments]
+    return warm_process.run(command, team.folder, team.environment, stdin, 100.0)
 
 
 @contextmanager
