@@ -286,3 +286,17 @@ def test_a_user_is_linked_to_who_it_is_at_a_provider(admin: Admin, file: Path) -
     assert admin("identities", "remove", "1").returncode == 0
     gone = admin("identities", "remove", "1")
     assert (gone.returncode, "there is no identity 1" in gone.stderr) == (2, True)
+
+
+def test_what_models_were_used_is_shown_as_a_table_for_people_and_programs(
+    admin: Admin, file: Path
+) -> None:
+    assert "no model was asked" in admin("usage", "--models").stderr
+    assert json.loads(admin("usage", "--models", "--since", "all", "--json").stdout) == {
+        "lines": []
+    }
+    [head] = admin("usage", "--models", "--csv").stdout.splitlines()
+    assert head.startswith("day,user,organization,model,requests,input_tokens")
+    for wrong in (("--since", "7d"), ("--csv",)):
+        refused = admin("usage", *wrong)
+        assert (refused.returncode, "--models" in refused.stderr) == (2, True)

@@ -166,6 +166,8 @@ ADDED: Final[dict[str, Any]] = {
     "thread_reads": 0,
     "legal_holds": 0,
     "retention_rules": 0,
+    "threads.is_usage_counted": False,
+    "model_usage": 0,
 }
 """What migrations have added, with what stands there for the rows of `older`: of a column its value
 in each row, of a table how many rows it has."""

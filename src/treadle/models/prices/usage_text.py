@@ -29,13 +29,17 @@ def describe_usage(usage: Usage) -> str:
 
 def describe_cost(usage: Usage) -> str:
     """What it cost, as far as prices are known; empty where nobody asked for it."""
-    unpriced = usage.unpriced_tokens
-    if usage.cost_usd is None:
+    return describe_priced(usage.cost_usd, usage.unpriced_tokens)
+
+
+def describe_priced(cost_usd: Decimal | None, unpriced: int) -> str:
+    """What the tokens of known price cost, if there are any, and how many others there are."""
+    if cost_usd is None:
         return "price unknown" if unpriced else ""
     if not unpriced:
-        return describe_dollars(usage.cost_usd)
+        return describe_dollars(cost_usd)
     unit = "token" if unpriced == 1 else "tokens"
-    return f"{describe_dollars(usage.cost_usd)} and {unpriced:,} {unit} of unknown price"
+    return f"{describe_dollars(cost_usd)} and {unpriced:,} {unit} of unknown price"
 
 
 def describe_dollars(amount: Decimal) -> str:

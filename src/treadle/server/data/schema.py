@@ -219,6 +219,8 @@ threads: Final = Table(
     Column("summary", BytewiseText, nullable=False),
     # Whether workers append to it: its records may be ahead of this row, and it may be held.
     Column("has_journal", Boolean, nullable=False, server_default=text("false")),
+    # Whether `model_usage` has what its records say; it came in before anything was counted.
+    Column("is_usage_counted", Boolean, nullable=False, server_default=text("false")),
     Index(None, "id"),
     Index(None, "owner_id", "id", unique=True),
     Index(None, "owner_id", "change"),
@@ -237,6 +239,23 @@ records: Final = Table(
     Column("at", BytewiseText, nullable=False),
     # The line of the journal, byte for byte, without its LF.
     Column("line", BytewiseText, nullable=False),
+)
+
+model_usage: Final = Table(
+    "model_usage",
+    metadata,
+    # What the thread's own records say was used of a model on a day of UTC.
+    Column("thread_id", ForeignKey("threads.key", ondelete="CASCADE"), primary_key=True),
+    Column("day", BytewiseText, primary_key=True, index=True),
+    Column("model", BytewiseText, primary_key=True),
+    Column("requests", Number, nullable=False),
+    Column("input_tokens", Number, nullable=False),
+    Column("output_tokens", Number, nullable=False),
+    Column("cache_read_tokens", Number, nullable=False),
+    # Those whose price nobody knew; what the others cost is in billionths of a dollar.
+    Column("unpriced_tokens", Number, nullable=False),
+    Column("estimates", Number, nullable=False),
+    Column("cost_nanos", Number, nullable=False),
 )
 
 documents: Final = Table(

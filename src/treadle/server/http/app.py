@@ -40,6 +40,7 @@ from treadle.server.http.routes import (
 from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
+from treadle.server.http.uncounted_usage import UncountedUsage
 from treadle.server.http.webhook_pages import WebhookPages
 from treadle.store.local_store import utc_now
 
@@ -105,10 +106,13 @@ class Application:
         self.services.schedule_indexing()  # what a process that died has left
         self.services.start_journal_uptake()
         self.services.start_keeping_reads()
+        uncounted = UncountedUsage(self.services.database)
+        uncounted.start()
         self.services.webhook_sender.start()
         self.services.retention_keeper.start()
         yield
         self.stop()
+        await uncounted.close()
         await self.services.close()
 
 

@@ -47,6 +47,7 @@ from treadle.server.threads.commits import (
 )
 from treadle.server.threads.journal_holds import note_taken_in, take_from_workers
 from treadle.server.threads.push_validation import Batch, read_batch
+from treadle.server.threads.usage_counts import add_usage, count_usage
 from treadle.server.webhooks.webhook_events import queue_event, read_standing
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import GitFields
@@ -54,6 +55,7 @@ from treadle.thread.facts import Fact, ThreadCreated
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ids import is_thread_id
 from treadle.thread.record import Head, encode_batch
+from treadle.thread.usage import find_asked_model
 
 RECORDS_KIND: Final = "records"
 """The kind of a thread whose truth is its chain."""
@@ -172,7 +174,7 @@ def append_records(
     Raises:
         Refusal: as `push`; a worker is at work on the thread.
     """
-    before = FoldBeforePush(folded.fold)
+    before, asked = FoldBeforePush(folded.fold), find_asked_model(folded.fold)
     entries = apply_records(folded, batch)
     if row.has_journal and not is_kept:
         take_from_workers(context, row, batch.mark.seq)
@@ -189,6 +191,8 @@ def append_records(
         changed = context.db.execute(_UPDATE_THREAD, {**values, **where})
         assert changed.rowcount == 1, "SQLite has one writer at a time"
     store_records(context, folded, batch, entries, before, is_kept=is_kept)
+    if row.is_usage_counted:  # else all of it is counted before long
+        add_usage(context.db, row.key, count_usage(asked, batch.records, entries), is_new=False)
     if is_kept:
         note_taken_in(context, row, batch.mark.seq)
     if kind == RECORDS_KIND:
@@ -222,7 +226,7 @@ def create_thread(
     quotas.check_quota(context, batch.size, is_new=True)
     key = choose_key(context, thread_id) if purged is None else purged.key
     folded = make_initial_fold(context.db, key, header, below)
-    before = FoldBeforePush(folded.fold)
+    before, asked = FoldBeforePush(folded.fold), find_asked_model(folded.fold)
     entries = apply_records(folded, batch)
     if purged is not None:
         before = FoldBeforePush(
@@ -236,6 +240,7 @@ def create_thread(
         "purged_at": None,
         "is_shared_with_support": False,
         "has_journal": has_journal,
+        "is_usage_counted": True,
     }
     if purged is None:
         if not insert_if_absent(
@@ -249,6 +254,7 @@ def create_thread(
             raise make_race_refusal(access.find_own_thread(context, thread_id), Mark())
     store_initial_snapshot(context, key, header, below, batch)
     store_records(context, folded, batch, entries, before, is_new=True)
+    add_usage(context.db, key, count_usage(asked, batch.records, entries), is_new=True)
     owner_id = context.caller.user_id
     queue_event(context, key, owner_id, before.standing, folded.fold, entries)
     head = publish_change(context, key, batch.mark, RECORDS_KIND)

@@ -53,8 +53,10 @@ from treadle.server.threads.push import (
     store_records,
 )
 from treadle.server.threads.push_validation import read_batch
+from treadle.server.threads.usage_counts import add_usage, count_usage
 from treadle.thread.facts import Scrubbed
 from treadle.thread.output_references import list_output_references
+from treadle.thread.usage import find_asked_model
 
 _TEXT_TABLES: Final = (records, documents, thread_commits, remote_requests)
 """Where what was said stands, besides the row and the search."""
@@ -90,7 +92,7 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
         take_from_workers(context, row, batch.mark.seq)
     header, below = check_header(context, row.id, batch)
     folded = make_initial_fold(context.db, row.key, header, below)
-    entries = apply_records(folded, batch)
+    asked, entries = find_asked_model(folded.fold), apply_records(folded, batch)
     # An old word lets nobody in again: it was ended, or is over.
     before = FoldBeforePush(folded.fold)
     if not any(isinstance(entry, Scrubbed) for entry in entries):
@@ -99,11 +101,9 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
             "the new records do not say that anything was scrubbed",
             hint="what is here is replaced by `treadle scrub` only",
         )
-    changed = context.db.execute(
-        update(threads)
-        .where(threads.c.key == row.key, threads.c.hash == row.hash)
-        .values(**make_thread_values(context, folded, row))
-    )
+    values = {**make_thread_values(context, folded, row), "is_usage_counted": True}
+    is_there = (threads.c.key == row.key, threads.c.hash == row.hash)
+    changed = context.db.execute(update(threads).where(*is_there).values(**values))
     if changed.rowcount != 1:
         raise make_conflict_refusal(stands_at, base)
     lines = read_lines(context.db, row.key, 0, SEQ_MAX)
@@ -116,6 +116,7 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
     )
     store_initial_snapshot(context, row.key, header, below, batch)
     store_records(context, folded, batch, entries, before, is_new=True)
+    add_usage(context.db, row.key, count_usage(asked, batch.records, entries), is_new=True)
     kept = select(func.coalesce(func.sum(blobs.c.size), 0)).where(blobs.c.thread_id == row.key)
     size = batch.size + int(context.db.execute(kept).scalar_one())
     context.db.execute(update(threads).where(threads.c.key == row.key).values(size=size))

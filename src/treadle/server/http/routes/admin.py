@@ -23,7 +23,8 @@ from treadle.api.types import (
     Users,
     UserUpdate,
 )
-from treadle.server.accounts import accounts, audit, quotas
+from treadle.api.usage_types import ModelUsage
+from treadle.server.accounts import accounts, audit, model_usage, quotas
 from treadle.server.http.endpoints import Endpoint, EndpointRequest, EndpointResponse
 
 _ERROR_CODES: Final = (ErrorCode.FORBIDDEN,)
@@ -34,6 +35,12 @@ class AuditQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
     limit: Annotated[int, Meta(ge=1, le=audit.LINE_COUNT_MAX)] = 100
     before: Annotated[int, Meta(ge=1, le=SEQ_MAX)] | None = None
+
+
+class ModelUsageQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """From which day of UTC on; empty for all."""
+
+    since: Annotated[str, Meta(pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")] = ""
 
 
 def _list_organizations(request: EndpointRequest) -> EndpointResponse:
@@ -52,6 +59,10 @@ def _change_organization(request: EndpointRequest) -> EndpointResponse:
 
 def _read_usage(request: EndpointRequest) -> EndpointResponse:
     return EndpointResponse(quotas.read_usage(request.context))
+
+
+def _read_model_usage(request: EndpointRequest) -> EndpointResponse:
+    return EndpointResponse(model_usage.read_model_usage(request.context, request.query.since))
 
 
 def _list_users(request: EndpointRequest) -> EndpointResponse:
@@ -137,6 +148,16 @@ ENDPOINTS: Final = (
         about="What each user keeps, and may keep.",
         do=_read_usage,
         answer=StorageUse,
+        codes=_ERROR_CODES,
+    ),
+    Endpoint(
+        method="GET",
+        path="/api/admin/usage/models",
+        name="read_model_usage",
+        about="What each user has used of each model, by day.",
+        do=_read_model_usage,
+        query=ModelUsageQuery,
+        answer=ModelUsage,
         codes=_ERROR_CODES,
     ),
     Endpoint(
