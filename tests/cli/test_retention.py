@@ -14,7 +14,7 @@ def test_a_machine_puts_away_what_a_rule_put_away_and_keeps_what_it_removed(
 ) -> None:
     token = team.token()
     laptop.login(team, token)
-    thread = laptop.say("weave a zanzibar carpet")
+    thread = laptop.say("weave a lisbon carpet")
     laptop.ok("sync")
     where = ("--database", team.database)
     retention = ("admin", "retention")
@@ -33,9 +33,10 @@ def test_a_machine_puts_away_what_a_rule_put_away_and_keeps_what_it_removed(
     assert (unknown.returncode, "no organization 'none'" in unknown.stderr) == (2, True)
 
     old = "2024-01-01T00:00:00.000000Z"  # as if nothing had come since
+    its = {"old": old, "id": thread}
     with team.running.database.write() as db:
-        db.execute(text("UPDATE threads SET last_activity_at = :old"), {"old": old})
-        db.execute(text("UPDATE changes SET at = :old"), {"old": old})
+        db.execute(text("UPDATE threads SET last_activity_at = :old WHERE id = :id"), its)
+        db.execute(text("UPDATE changes SET at = :old WHERE thread_id = :id"), its)
     dry = laptop(*retention, "run", "--dry-run", *where)
     assert dry.stdout.split()[:3] == ["put", "away", thread]
     assert "would put away 1 thread and remove 0" in dry.stderr
@@ -44,7 +45,7 @@ def test_a_machine_puts_away_what_a_rule_put_away_and_keeps_what_it_removed(
     assert laptop.threads() == []
     assert [one["id"] for one in json.loads(laptop.ok("list", "--trashed", "--json"))] == [thread]
     with team.running.database.write() as db:
-        db.execute(text("UPDATE threads SET deleted_at = :old"), {"old": old})
+        db.execute(text("UPDATE threads SET deleted_at = :old WHERE id = :id"), its)
     plan = json.loads(laptop.ok(*retention, "run", "--dry-run", "--json", *where))
     assert [(one["thread"], one["act"]) for one in plan["due"]] == [(thread, "remove")]
     assert "removed 1 (" in laptop.ok(*retention, "run", *where)
@@ -52,7 +53,7 @@ def test_a_machine_puts_away_what_a_rule_put_away_and_keeps_what_it_removed(
     assert f"{thread} was removed from the server for good; it stays here" in (
         told.stdout + told.stderr
     )
-    assert "zanzibar" in laptop.ok("show", thread)
+    assert "lisbon" in laptop.ok("show", thread)
     laptop.ok("restore", thread)
     laptop.ok("sync")
     assert team.status("GET", f"/api/threads/{thread}", token) == 404, "it does not come back"

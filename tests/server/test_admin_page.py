@@ -42,8 +42,8 @@ class Person:
         reply = self.site.post(path, headers={"cookie": cookie}, **fields)
         return reply.status, reply.body.decode()
 
-    def read(self) -> str:
-        return self.site.get("/admin", cookie_header(self.secret)).body.decode()
+    def read(self, path: str = "/admin") -> str:
+        return self.site.get(path, cookie_header(self.secret)).body.decode()
 
 
 def cookie_header(secret: str) -> str:
@@ -81,26 +81,45 @@ def test_quotas_are_set_and_taken_away(site: Site) -> None:
 
 
 def test_an_invitation_is_made_shown_once_and_revoked(site: Site) -> None:
-    admin = Person(site, "admin")
+    admin, chief = Person(site, "admin"), Person(site, "chief")
     fields = {"organization": "acme", "role": "member", "days": "30"}
-    status, page = admin.send("/admin/invitations", **fields)
-    found = re.search(r"https://t\.example(/join/tri_\w+)", page)
-    assert status == 200
-    assert found is not None
-    assert "tri_" not in admin.read()
-    assert site.get(found[1]).status == 200
-    assert admin.send("/admin/invitations/1/revoke")[0] == 303
-    assert site.get(found[1]).status == 410
-    assert "<td>over</td>" in admin.read()
+    for number, person in enumerate((admin, chief), 1):
+        status, page = person.send("/invitations", **fields)
+        found = re.search(r"https://t\.example(/join/tri_\w+)", page)
+        assert status == 200
+        assert found is not None
+        assert "tri_" not in person.read("/invitations")
+        assert site.get(found[1]).status == 200
+        assert person.send(f"/invitations/{number}/revoke")[0] == 303
+        assert site.get(found[1]).status == 410
+        assert "<td>over</td>" in person.read("/invitations")
     wrong = ({"days": "31"}, {"role": "root"}, {"organization": "elsewhere"})
-    assert [one for one in wrong if admin.send("/admin/invitations", **{**fields, **one})[0] != 400] == []  # fmt: skip  # noqa: E501
-    assert [path for path in ("0", "9", "x", "9" * 30) if admin.send(f"/admin/invitations/{path}/revoke")[0] != 404] == []  # fmt: skip  # noqa: E501
+    statuses = [admin.send("/invitations", **{**fields, **one})[0] for one in wrong]
+    assert statuses == [400] * 3
+    paths = [f"/invitations/{number}/revoke" for number in ("0", "9", "x", "9" * 30)]
+    assert [path for path in paths if admin.send(path)[0] != 404] == []
+
+
+def test_an_admin_of_an_organization_invites_to_it_alone(site: Site) -> None:
+    admin, chief = Person(site, "admin"), Person(site, "chief")
+    told = {"organization": "rivals", "role": "member", "days": "7"}
+    assert chief.send("/invitations", **told)[0] in (403, 404)
+    assert admin.send("/invitations", **told)[0] == 200
+    assert "rivals" in admin.read("/invitations")
+    assert "rivals" not in chief.read("/invitations")
+    assert chief.send("/invitations/1/revoke")[0] == 404
+    links = {
+        name: 'href="/invitations"' in Person(site, name).read("/account")
+        for name in ("admin", "chief", "member")
+    }
+    assert links == {"admin": True, "chief": True, "member": False}
+    assert site.get("/invitations", cookie_header(Person(site, "member").secret)).status == 403
 
 
 def test_nobody_else_does_what_admins_do(site: Site) -> None:
     paths = {
         "/admin/identities": {"user": "owner", "subject": "s"},
-        "/admin/invitations": {"organization": "acme", "role": "member", "days": "30"},
+        "/invitations": {"organization": "acme", "role": "member", "days": "30"},
         "/admin/organizations": {"name": "new"},
         "/admin/organizations/acme/quota": {"threads": "1", "size": ""},
         "/admin/holds": {"kind": "user", "name": "owner", "reason": "why"},

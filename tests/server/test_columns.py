@@ -10,6 +10,7 @@ from treadle.server.threads.columns import PURGED_COLUMNS
 STAYING: Final = {
     *("key", "id", "owner_id", "organization_id", "kind", "version", "hash", "change", "machine"),
     *("created_at", "updated_at", "last_activity_at", "deleted_at", "purged_at"),
+    "is_usage_counted",
 }
 """Whose the thread was, and when: the purge sets them itself, or they hold no word of anybody."""
 

@@ -11,8 +11,10 @@ from sqlalchemy import update
 
 from core.samples import CONFIG, answer, call, ended, said, success
 from server.chains import chain, send
-from server.people import People, at
+from server.people import People, at, populate
 from server.planting import plant_records
+from server.running import Running
+from server.test_pages import Site
 from thread.journals import HEADER, PLAIN, branch_record
 from treadle.api.usage_types import ModelUsageLine
 from treadle.core.events import LlmEvent, ToolStarted
@@ -181,3 +183,41 @@ def test_a_thread_that_was_never_pushed_is_counted_by_its_rows(people: People) -
 def test_it_is_for_admins(people: People, name: str) -> None:
     with pytest.raises(Refusal):
         lines(people, name=name)
+
+
+ALL: Final = ("/admin/usage?days=", "/admin/usage?days=&user=owner")
+OWN: Final = ("/account/usage?days=", "/account/usage?days=&user=owner")
+
+
+def test_pages_show_admins_all_and_everybody_their_own(database_url: str) -> None:
+    priced = Configured(replace(CONFIG, model_name="<b>/model"), "anthropic")
+    with Running(database_url) as server:
+        site = Site(server, populate(server.database))
+        send(site.people, chain(1, [PLAIN[1], (said("a"), used(10, "0.5"))]))
+        member = chain(2, [PLAIN[1], (priced,), (said("a"), used(77_777))])
+        send(site.people, member, name="member")
+        cookies = {name: site.sign_in(name) for name in ("admin", "member", "owner")}
+        pages = {
+            (name, path): site.get(path, cookie)
+            for name, cookie in cookies.items()
+            for path in ALL + OWN
+        }
+        told = {
+            place: tuple(
+                text in page.body.decode()
+                for text in ("$0.50", "77,777", "owner</bdi>", "By person")
+            )
+            for place, page in pages.items()
+        }
+        nothing = (False,) * 4
+        assert told == {
+            ("admin", ALL[0]): (True,) * 4,
+            ("admin", ALL[1]): (True, False, True, False),
+            **{("admin", path): nothing for path in OWN},
+            **{(name, path): nothing for name in ("member", "owner") for path in ALL},
+            **{("member", path): (False, True, False, False) for path in OWN},
+            **{("owner", path): (True, False, False, False) for path in OWN},
+        }
+        assert {pages["member", path].status for path in ALL} == {403}
+        assert "&lt;b&gt;/model" in pages["member", OWN[0]].body.decode()
+        assert site.get("/admin/usage?days=8", cookies["admin"]).status == 404

@@ -7,15 +7,16 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from core.samples import CONFIG, answer, call, ended
+from core.samples import CONFIG, answer, call, ended, said
 from media_samples import attachment, png
+from server.chains import chain, send
 from server.databases import Templates
 from server.people import People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
@@ -23,7 +24,9 @@ from server.running import Running
 from thread.journals import HEADER, PLAIN, write
 from treadle.api.retention_types import NewHold, RetentionChange
 from treadle.api.types import NewIdentity, NewInvitation, NewShare
+from treadle.api.webhook_types import NewWebhook
 from treadle.core.events import PostToolsHookCompleted, ToolStarted, UserInput
+from treadle.core.llm import Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.core.tools import ToolExecutionOutcome
 from treadle.exchange.journal_files import make_journal_part
@@ -35,6 +38,7 @@ from treadle.server.data import schema
 from treadle.server.oidc.settings import OidcProvider
 from treadle.server.search import index_document
 from treadle.server.threads import legal_holds, retention
+from treadle.server.webhooks.webhook_settings import make_webhook
 from treadle.thread.codec import Entry
 from treadle.thread.document import (
     AgentStateSnapshot,
@@ -45,7 +49,10 @@ from treadle.thread.document import (
 from treadle.thread.facts import Configured, GitObserved, Renamed
 
 AXE: Final = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
-SIZES: Final = ((390, 800), (1280, 900))
+LOOKS: Final[tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...]] = (
+    ("light", (390, 800)),
+    ("dark", (1280, 900)),
+)
 """A phone's, which is light, and a desk's, which is dark."""
 PATIENCE_MS: Final = 60_000
 FOREIGN: Final = (
@@ -249,7 +256,11 @@ def team(browser: Browser, templates: Templates, tmp_path: Path) -> Iterator[Tea
         yield Team(server, browser)
 
 
-def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team) -> None:
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: str(look[0]))
+def test_every_page_of_a_team_is_fit_for_all(
+    team: Team, look: tuple[Literal["light", "dark"], tuple[int, int]]
+) -> None:
+    ground, (width, height) = look
     with team.people.database.write() as db:
         plant_records(db, team.people["owner"], PLAIN)
     with team.people.writing() as context:
@@ -261,13 +272,16 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
         identities.add_identity(context, login)
         legal_holds.place_hold(context, NewHold("case 14 of 2026", user="owner"))
         retention.change_rule(context, RetentionChange("acme", 365, 30))
+        webhooks = NewWebhook(f"https://example.org/{'x' * 200}", ("question", "failed"))
+        make_webhook(context, webhooks, team.server.url, allows_private=False)
+    send(team.people, chain(2, [PLAIN[1], (said("a"), answer("b", usage=Usage(12_345, 678)))]))
     state = team.open("admin").context.storage_state()
     member = team.open("member").context.storage_state()
     owner = team.open("owner").context.storage_state()
     here = team.server.url
     places = {
-        "admin": ("/admin", "/account", "/nothing"),
-        "owner": (f"/threads/{THREAD}/readers",),
+        "admin": ("/admin", "/admin/usage?days=", "/invitations", "/account", "/nothing"),
+        "owner": (f"/threads/{THREAD}/readers", "/account/usage?days="),
         "member": (
             *("/", "/team", "/?words=done", "/?tag=x", "/sign-in"),
             *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
@@ -276,27 +290,26 @@ def test_every_page_of_a_team_is_fit_for_all_and_each_size_and_ground(team: Team
         ),
     }
     faults = []
-    for ground, (width, height) in zip(("light", "dark"), SIZES, strict=True):
-        for who, kept in (("member", member), ("owner", owner), ("admin", state)):
-            seen = team.browser.new_context(
-                storage_state=kept,
-                color_scheme=ground,
-                viewport={"width": width, "height": height},
-                bypass_csp=True,  # the judge is a script of its own
-            )
-            page = seen.new_page()
-            for path in (*(here + one for one in places[who]), link, invitation):
-                page.goto(path)
-                for summary in page.query_selector_all("summary"):
-                    summary.click()
-                if page.evaluate("document.documentElement.scrollWidth") > width:
-                    faults.append((ground, path, "wider than the screen"))
-                page.add_script_tag(path=str(AXE))
-                told = page.evaluate("axe.run()")
-                faults += [
-                    (ground, path, one["id"], one["nodes"][0]["html"]) for one in told["violations"]
-                ]
-            seen.close()
+    for who, kept in (("member", member), ("owner", owner), ("admin", state)):
+        seen = team.browser.new_context(
+            storage_state=kept,
+            color_scheme=ground,
+            viewport={"width": width, "height": height},
+            bypass_csp=True,  # the judge is a script of its own
+        )
+        page = seen.new_page()
+        for path in (*(here + one for one in places[who]), link, invitation):
+            page.goto(path)
+            for summary in page.query_selector_all("summary"):
+                summary.click()
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                faults.append((ground, path, "wider than the screen"))
+            page.add_script_tag(path=str(AXE))
+            told = page.evaluate("axe.run()")
+            faults += [
+                (ground, path, one["id"], one["nodes"][0]["html"]) for one in told["violations"]
+            ]
+        seen.close()
     assert faults == []
     assert team.wrong == []
 

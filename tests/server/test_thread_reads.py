@@ -105,7 +105,15 @@ WAYS: Final = {
 
 NOTHING_SAID: Final = {
     *("/health", "/ready", "/metrics", "/api/openapi.json", "/api/me", "/api/tokens"),
-    *("/api/threads", "/api/heads", "/api/changes", "/team", "/sign-in", "/account"),
+    *(
+        "/api/threads",
+        "/api/heads",
+        "/api/changes",
+        "/team",
+        "/sign-in",
+        "/account",
+        "/account/usage",
+    ),
     *("/api/webhooks", "/api/invitations", "/api/requests", "/join/{secret}"),
     *("/threads/{thread_id}/live", "/static/{name}"),
 }

@@ -94,6 +94,7 @@ def test_a_request_tells_who_asks_and_from_which_machine_and_nothing_more() -> N
         "connection": "keep-alive",
         "authorization": f"Bearer {TOKEN}",
         "treadle-machine": os.uname().nodename,
+        "treadle-purpose": "sync",
     }
 
 

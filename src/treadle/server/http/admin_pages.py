@@ -12,7 +12,6 @@ from starlette.routing import Route
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import (
     NewIdentity,
-    NewInvitation,
     NewOrganization,
     NewUser,
     OrganizationUpdate,
@@ -20,18 +19,16 @@ from treadle.api.types import (
     UserUpdate,
 )
 from treadle.pages.site import HEADERS, send_page
-from treadle.server.accounts import accounts, audit, identities, invitations, quotas
-from treadle.server.accounts.times import shift_time
+from treadle.server.accounts import accounts, audit, identities, quotas
 from treadle.server.context import Context
-from treadle.server.http.account_pages import CHOICES, read_new_token, read_number
+from treadle.server.http.account_pages import CHOICES, read_new_token
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal
 from treadle.server.threads import legal_holds, retention, thread_reads
 
 LINE_COUNT: Final = 100
-"""Newest lines of the audit log, and newest invitations, on the page."""
-INVITATION_DAYS: Final = ("7", "30", "90")
+"""Newest lines of the audit log, on the page."""
 GIB: Final = 2**30
 QUOTA_MAX: Final = 2**53 - 1
 
@@ -52,8 +49,6 @@ class AdminPages:
         """The paths."""
         posts = {
             "/admin/identities": self._add_identity,
-            "/admin/invitations": self._invite,
-            "/admin/invitations/{invitation_id}/revoke": self._revoke_invitation,
             "/admin/organizations": self._make_organization,
             "/admin/organizations/{name}/quota": self._bound_organization,
             "/admin/users": self._make_user,
@@ -80,7 +75,7 @@ class AdminPages:
         return await self._render_admin(request)
 
     async def _render_admin(
-        self, request: Request, made: Token | None = None, name: str = "", link: str = ""
+        self, request: Request, made: Token | None = None, name: str = ""
     ) -> Response:
         def read(context: Context) -> dict[str, Any]:
             return {
@@ -93,7 +88,6 @@ class AdminPages:
                 "holds": legal_holds.list_holds(context).holds[:LINE_COUNT],
                 "reads": thread_reads.list_reads(context, LINE_COUNT).reads,
                 "uses": {one.user: one for one in quotas.read_usage(context).users},
-                "invitations": invitations.list_invitations(context).invitations[:LINE_COUNT],
             }
 
         values = await self._site.read(request, read)
@@ -104,8 +98,6 @@ class AdminPages:
             owner=name,
             choices=CHOICES,
             has_provider=has_provider,
-            link=link,
-            days=INVITATION_DAYS,
             size_unit=GIB,
             **values,
         )
@@ -170,28 +162,6 @@ class AdminPages:
             accounts.change_user(context, name, UserUpdate(**_read_quota(fields)))
 
         await self._site.write(request, bound)
-        return RedirectResponse("/admin", 303, HEADERS)
-
-    async def _invite(self, request: Request) -> Response:
-        origin = self._site.read_head(request).origin
-
-        def invite(context: Context, fields: dict[str, str]) -> str:
-            days = fields.get("days", "")
-            if days not in INVITATION_DAYS:
-                raise Refusal(ErrorCode.BAD_REQUEST, "an invitation is for a time that is offered")
-            role: Any = fields.get("role", "member")  # looked at there
-            until = shift_time(context.now, days=int(days))
-            new = NewInvitation(fields.get("organization", ""), role, until)
-            return invitations.make_invitation(context, new, origin).url
-
-        link, _ = await self._site.write(request, invite)
-        return await self._render_admin(request, link=link)
-
-    async def _revoke_invitation(self, request: Request) -> Response:
-        number = read_number(request.path_params["invitation_id"])
-        await self._site.write(
-            request, lambda context, _: invitations.revoke_invitation(context, number)
-        )
         return RedirectResponse("/admin", 303, HEADERS)
 
 

@@ -18,6 +18,7 @@ from treadle.server.http.admin_pages import AdminPages
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.feed_pages import FeedPages
+from treadle.server.http.invitation_pages import InvitationPages
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.reader_pages import ReaderPages
 from treadle.server.http.request_monitor import monitor_request
@@ -41,6 +42,7 @@ from treadle.server.http.routes import threads as documents
 from treadle.server.http.services import Services
 from treadle.server.http.settings import ServerConfig
 from treadle.server.http.uncounted_usage import UncountedUsage
+from treadle.server.http.usage_pages import UsagePages
 from treadle.server.http.webhook_pages import WebhookPages
 from treadle.store.local_store import utc_now
 
@@ -117,7 +119,16 @@ class Application:
 
 
 def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
-    parts = (AccountPages, AdminPages, FeedPages, ReaderPages, RetentionPages, WebhookPages)
+    parts = (
+        AccountPages,
+        AdminPages,
+        FeedPages,
+        InvitationPages,
+        ReaderPages,
+        RetentionPages,
+        UsagePages,
+        WebhookPages,
+    )
     routes = [route for part in parts for route in part(services, site).list_routes()]
     if services.config.oidc is not None:
         # What it needs takes long to import, and most servers need it not.
