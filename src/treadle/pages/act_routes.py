@@ -11,7 +11,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -19,16 +19,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from treadle.errors import UnknownThreadError, UsageError
+from treadle.pages.forms import check_form_type, parse_form
 from treadle.pages.page_refusal import PageRefusal
 from treadle.pages.question_page import QuestionView
 
 BODY_SIZE_MAX: Final = 2 * 1024 * 1024
 """Bytes of a form."""
-FIELDS_MAX: Final = 20
 ANSWERS: Final = frozenset({"approve", "always", "change", "reject"})
 WORDS: Final = frozenset({"prompt", "steer"})
 ACTS: Final = ANSWERS | WORDS | {"interrupt"}
-FORM_TYPE: Final = "application/x-www-form-urlencoded"
 
 
 class WaitingRequest(Struct, frozen=True):
@@ -205,24 +204,18 @@ def make_request_id() -> str:
 
 
 async def read_form(request: Request) -> Mapping[str, str]:
-    """The fields of a form; of one that stands there twice the first.
+    """The fields of a form.
 
     Raises:
         PageRefusal: it is too large, or none.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
-        raise PageRefusal(415, "That is no form", "Nothing was done.")
+    check_form_type(request.headers.get("content-type", ""))
     data = bytearray()
     async for piece in request.stream():
         data += piece
         if len(data) > BODY_SIZE_MAX:
             raise PageRefusal(413, "That is too long", "Nothing was done.")
-    try:
-        text = data.decode("ascii")
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict")
-    except (UnicodeDecodeError, ValueError):
-        raise PageRefusal(400, "That is no form", "Nothing was done.") from None
-    return {name: values[0] for name, values in found.items()}
+    return parse_form(bytes(data))
 
 
 def _read_lines(text: str) -> str:

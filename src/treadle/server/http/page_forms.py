@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import hmac
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 from starlette.requests import Request
 
 from treadle.api.error_codes import ErrorCode
+from treadle.pages.forms import check_form_type, parse_form
 from treadle.server.http.limits import BodyReader
 from treadle.server.http.request_reader import RequestHead
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal
 
 FORM_SIZE_MAX: Final = 64 * 1024
-FORM_FIELDS_MAX: Final = 50
 KEY_FIELD: Final = "form_key"
-MEDIA: Final = "application/x-www-form-urlencoded"
 
 
 async def read_form(
@@ -33,29 +32,17 @@ async def read_form(
         form_key: what it must hold; `None` where nobody has signed in yet.
 
     Raises:
-        Refusal: another site has sent it, or it is no form.
+        Refusal: another site has sent it, or it is too long.
+        PageRefusal: it is no form.
     """
     if not _is_from_here(head):
         raise _make_foreign_refusal()
-    media = head.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != MEDIA:
-        raise Refusal(ErrorCode.UNSUPPORTED_MEDIA, "that is no form")
+    check_form_type(head.headers.get("content-type", ""))
     config = replace(services.config, body_size_max=FORM_SIZE_MAX)
     with services.body_memory.open_reservation(None) as held:
         body = await BodyReader(request.receive, head.headers, config, held).read()
         request.scope["treadle"].has_read_body = True
-        try:
-            pairs = parse_qsl(
-                body.decode("ascii"),
-                keep_blank_values=True,
-                errors="strict",
-                max_num_fields=FORM_FIELDS_MAX,
-            )
-        except (UnicodeError, ValueError):
-            raise Refusal(ErrorCode.BAD_REQUEST, "the form cannot be read") from None
-    fields = dict(pairs)
-    if "\0" in body.decode("latin-1") or any("\0" in value for value in fields.values()):
-        raise Refusal(ErrorCode.BAD_REQUEST, "the form cannot be read")
+        fields = parse_form(body)
     if form_key is not None and not hmac.compare_digest(
         fields.get(KEY_FIELD, "").encode(), form_key.encode()
     ):
