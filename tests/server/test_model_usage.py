@@ -221,3 +221,5 @@ def test_pages_show_admins_all_and_everybody_their_own(database_url: str) -> Non
         assert {pages["member", path].status for path in ALL} == {403}
         assert "&lt;b&gt;/model" in pages["member", OWN[0]].body.decode()
         assert site.get("/admin/usage?days=8", cookies["admin"]).status == 404
+        for more in ("usage?user=%00", "usage?model=a%00", "users/%00/quota", "x?y=%00"):
+            assert site.get(f"/admin/{more}", cookies["admin"]).status == 400, more

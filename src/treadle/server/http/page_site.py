@@ -80,6 +80,9 @@ class PageSite:
         try:
             head = request_reader.read_head(scope, self._services.config)
             self._services.rate_limiter.count_request(head.address, "")
+            # PostgreSQL has no text with one, and nothing that is asked for has either.
+            if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+                raise Refusal(ErrorCode.BAD_REQUEST, "no address here holds a NUL")
         except Refusal as refusal:
             scope["treadle"].code = refusal.code
             await responses.send_refusal(send, refusal, is_page=responses.wants_page(scope))
