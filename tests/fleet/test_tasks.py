@@ -95,6 +95,7 @@ async def test_a_task_is_submitted_worked_on_and_answered() -> None:
     # Anybody who knows the key has it, and once more it is the same task.
     again = await agent.submit("Pay it once more!", key="bill-7")
     assert again.id == agent.submitted("bill-7").id == submitted.id
+    assert await has_status(fleet, JobStatus.DONE), "nobody has to look at it again"
     assert (await agent.submitted(thread_id=submitted.id).result()).text == "It is paid."
     records = [bytes(one.event) async for one in submitted.follow()]
     assert not [one for one in records if b"had died" in one]

@@ -156,9 +156,9 @@ def test_a_hold_is_placed_and_lifted(site: Site) -> None:
     page = admin.read()
     assert 'aria-label="Lift hold 1"' not in page
     assert "by admin</td>" in page
-    wrong = ({"kind": "x"}, {"name": "nobody"}, {"name": ""}, {"reason": " "})
+    wrong = ({"kind": "x"}, {"name": "nobody"}, {"name": ""}, {"reason": " "}, {"reason": "a\0b"})
     statuses = [admin.send("/admin/holds", **{**told, **one})[0] for one in wrong]
-    assert statuses == [400, 404, 400, 400]
+    assert statuses == [400, 404, 400, 400, 400]
     assert admin.send("/admin/holds/7/lift")[0] == 404
 
 

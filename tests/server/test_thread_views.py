@@ -6,6 +6,7 @@ import json
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import update
 
 from core.samples import CONFIG, answer, said
 from media_samples import attachment, png
@@ -19,7 +20,7 @@ from treadle.core.events import UserInput
 from treadle.core.messages import Message
 from treadle.pages.thread_family import order_family
 from treadle.server.accounts import share_links
-from treadle.server.data.schema import blobs
+from treadle.server.data.schema import blobs, threads
 from treadle.server.http.page_threads import ServerThreads
 from treadle.server.refusals import Refusal
 from treadle.thread.facts import Base, Configured
@@ -57,6 +58,13 @@ def test_pictures_and_versions_are_for_who_may_see_the_thread_and_a_link_shows_n
         assert [site.get(one, outsider).status for one in paths] == [404] * 6
         assert [site.get(one).status for one in paths] == [303] * 6
         assert site.get(f"{path}?version=99", member).status == 404
+    with site.people.database.write() as db:
+        db.execute(update(threads).values(visibility="public"))
+    version = len(records)
+    for cookie in (member, ""):
+        pages = [site.get(f"/threads/{THREAD}{one}", cookie) for one in ("", f"?version={version}")]
+        told = [f"as it was at version {version}" in one.body.decode() for one in pages]
+        assert told == [False, True], "the same records, and another page"
     came = site.get(f"/threads/{OTHER_ID}/versions?from=1", member).body.decode()
     assert "done" in came
     assert "It is grey." not in came

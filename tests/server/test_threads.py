@@ -27,7 +27,7 @@ from treadle.server.data.fold_cache import FOLD_CACHE
 from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.server.threads.stories import read_story
-from treadle.thread.facts import Annotated, Scrubbed, Shared
+from treadle.thread.facts import Annotated, GitObserved, Scrubbed, Shared
 from treadle.thread.record import Head
 
 ID = thread_id(1)
@@ -106,6 +106,16 @@ def test_purged_means_gone_and_the_owner_may_begin_again(people: People) -> None
     again = push(people, one)
     assert (again.version, again.is_purged, again.is_deleted) == (one.head.seq, False, False)
     assert kept(people, ID) == one.data
+
+
+def test_what_is_pushed_again_after_a_purge_is_found_by_its_commits(people: People) -> None:
+    one = chain(1, [(GitObserved("main", "c0ffee" * 6, remote="git.example/acme/x"),)])
+    for _ in range(2):
+        push(people, one)
+        assert [one.commit_sha for one in rows_of(people, schema.thread_commits)] == ["c0ffee" * 6]
+        with people.writing() as context:
+            threads.purge_thread(context, ID)
+        assert rows_of(people, schema.thread_commits) == []
 
 
 SECRET = "hunter2-is-no-password"
