@@ -291,7 +291,7 @@ def make_token(
             f"this user has {LIVE_COUNT_MAX} tokens that are good",
             hint="revoke one that is not used any more",
         )
-    limit = _find_limit(context)
+    limit = find_limit(context)
     if limit is not None and (until is None or until > limit):
         until = limit
     token = generate_token(TokenKind.ACCESS)
@@ -317,7 +317,7 @@ def make_token(
     return Token(token_id, name, token, context.now, until, scope)
 
 
-def _find_limit(context: Context) -> str | None:
+def find_limit(context: Context) -> str | None:
     """When what the caller makes ends: with the token that he asks with, or has signed in with.
 
     A session's own end is none: who has signed in has shown that he is the user.

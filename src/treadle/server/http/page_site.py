@@ -107,11 +107,16 @@ class PageSite:
         services = self._services
         caller = ANONYMOUS
         if secret:
-            caller = await services.run_transaction(
-                lambda db: sessions.identify_session(db, secret, services.now()), is_write=False
-            )
-            request.scope["treadle"].user_id = caller.user_id
-        elif request.url.path == "/":
+            try:
+                caller = await services.run_transaction(
+                    lambda db: sessions.identify_session(db, secret, services.now()), is_write=False
+                )
+            except Refusal as refusal:
+                if refusal.code is not ErrorCode.UNAUTHORIZED:
+                    raise
+                secret = ""  # of a session that has ended: who comes with it is nobody any more
+        request.scope["treadle"].user_id = caller.user_id
+        if caller.user_id is None and request.url.path == "/":
             raise make_unauthorized_refusal()
         return ServerThreads(services, caller, secret, self.read_head(request).address)
 

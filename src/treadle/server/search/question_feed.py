@@ -15,7 +15,13 @@ from sqlalchemy import Connection, insert, update
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import ListedThread
 from treadle.server.accounts import audit
-from treadle.server.accounts.tokens import TokenKind, generate_token, hash_token, identify_caller
+from treadle.server.accounts.tokens import (
+    TokenKind,
+    find_limit,
+    generate_token,
+    hash_token,
+    identify_caller,
+)
 from treadle.server.context import Context
 from treadle.server.data import schema
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
@@ -29,6 +35,8 @@ _TITLE_LENGTH_MAX: Final = 200
 
 def make_feed(context: Context, base_url: str) -> str:
     """The address of a feed of the caller's, in place of the one before it, which ends.
+
+    It does not outlive the token that its maker has signed in with.
 
     Args:
         context: a transaction that writes.
@@ -48,6 +56,7 @@ def make_feed(context: Context, base_url: str) -> str:
             name="feed",
             hash=hash_token(secret),
             created_at=context.now,
+            expires_at=find_limit(context),
             kind=TokenKind.FEED.name.lower(),
         )
     )
