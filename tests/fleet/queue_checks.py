@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from treadle.fleet.port import Job, JobEnd, JobStatus, Perform, Scheduler
+from treadle.fleet.port import OPEN_STATUSES, Job, JobEnd, JobStatus, Perform, Scheduler
 
 DONE = JobEnd(JobStatus.DONE)
 PATIENCE_S = 60.0
@@ -249,7 +249,49 @@ async def check_drain(queue: Scheduler) -> None:
     assert await queue.count_workers() == 0
 
 
+async def check_removed(queue: Scheduler) -> None:
+    """What is over for so long is removed, and what is open never; each is listed and found."""
+    ends = {
+        "done": DONE,
+        "failed": JobEnd(JobStatus.FAILED),
+        "deadly": JobEnd(JobStatus.FAILED),
+        "retried": JobEnd(JobStatus.FAILED),
+        "asking": JobEnd(JobStatus.WAITING),
+        "later": JobEnd(JobStatus.QUEUED, 3600.0),
+    }
+    found: dict[str, JobStatus] = {}
+
+    async def perform(job: Job, cancelled: asyncio.Event) -> JobEnd:
+        return ends[job.thread]
+
+    async def are_left() -> bool:
+        found.update(await statuses(queue))
+        return found == {**{name: end.status for name, end in ends.items()}, "gone": gone}
+
+    deaths = {"deadly": 5, "retried": 5}
+    await queue.submit([Job(name, "a", deaths=deaths.get(name, 0)) for name in ends])
+    await queue.submit([Job("gone", "a")])
+    gone = JobStatus.CANCELLED
+    assert await queue.cancel("gone")
+    async with working(queue, perform, at_once=3):
+        await until(are_left)
+        ends["retried"] = DONE
+        await queue.submit([Job("retried", "a")])
+        await until(are_left)
+    ended = [name for name in found if found[name] not in OPEN_STATUSES]
+    for wanted in ([], ["done"], ["asking", "gone", "nobody"], [*found]):
+        states = {one.job.thread: one.status for one in await queue.find(wanted)}
+        assert states == {name: found[name] for name in wanted if name in found}
+    assert [one.job.thread for one in await queue.list_open()] == ["asking", "later"]
+    assert await queue.remove_ended(3600.0) == 0
+    # Both jobs of the one that was tried again are gone; of the deadly one nobody else may know.
+    assert await queue.remove_ended(0.0) == len(ended)
+    assert {*await statuses(queue)} == {"asking", "later", "deadly"}
+    assert await queue.remove_ended(0.0) == 0
+
+
 CHECKS = [
+    check_removed,
     check_order,
     check_once,
     check_one_at_a_time,

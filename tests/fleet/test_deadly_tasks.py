@@ -76,7 +76,10 @@ class Hands:
         await self.done[job.thread].wait()
         return JobEnd(JobStatus.DONE)
 
-    def find_lost(self, states: Sequence[JobState]) -> list[Job]:
+    def list_unknown(self, states: Sequence[JobState]) -> list[str]:
+        return []
+
+    def find_lost(self, states: Sequence[JobState], unknown: Sequence[str]) -> list[Job]:
         return []
 
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from fleet import queue_checks, test_queues
-from treadle.fleet import procrastinate_scheduler, queue_rows
+from fleet import queue_checks, test_ended_jobs, test_queues
+from treadle.fleet import procrastinate_scheduler, queue_lists, queue_rows
 from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
 from treadle.fleet.procrastinate_scheduler import ProcrastinateScheduler
 from treadle.fleet.queue_worker import QueueWorker
@@ -118,6 +118,23 @@ def stop_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProcrastinateScheduler, "run", drop)
 
 
+def list_what_is_over(patch: pytest.MonkeyPatch) -> None:
+    """Each sweep lists every job that there ever was."""
+    patch.setattr(ProcrastinateScheduler, "list_open", ProcrastinateScheduler.list)
+
+
+def remove_at_once(patch: pytest.MonkeyPatch) -> None:
+    """What is over is removed before anybody has seen it."""
+    patch.setattr(queue_lists, "_REMOVE", queue_lists._REMOVE.replace("%(kept_s)s", "0"))
+
+
+def forget_the_deadly(patch: pytest.MonkeyPatch) -> None:
+    """That workers have died at a task is forgotten: the next one opens it again."""
+    remove, deaths = queue_lists._REMOVE, "(job.args->>'deaths')::integer"
+    assert deaths in remove
+    patch.setattr(queue_lists, "_REMOVE", remove.replace(deaths, "0"))
+
+
 BUGS: Final[Mapping[Plant, Check]] = {
     finish_by_number: test_queues.test_what_another_worker_was_given_is_not_left_by_the_one_before,
     queue_twice: on_queue(queue_checks.check_once),
@@ -127,6 +144,9 @@ BUGS: Final[Mapping[Plant, Check]] = {
     count_no_deaths: on_queue(queue_checks.check_stalled),
     take_when_stopped: on_queue(queue_checks.check_drain),
     stop_at_once: on_queue(queue_checks.check_drain),
+    list_what_is_over: test_ended_jobs.check_sweep,
+    remove_at_once: on_queue(queue_checks.check_removed),
+    forget_the_deadly: on_queue(queue_checks.check_removed),
 }
 """What is planted, and what sees it. What is not planted is seen by nobody: `test_queues.py`."""
 

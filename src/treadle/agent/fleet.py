@@ -108,6 +108,13 @@ class Fleet:
             raise UsageError(f"thread {thread_id} is no task of an agent of this fleet")
         return SubmittedTask(self._members.agents[mark.agent], thread_id)
 
+    def find_tasks(self, text: str) -> list[str]:
+        """The threads of its tasks whose ids begin or end so, newest first; `StoreError` as ever.
+
+        Also of those that ended long ago, which the queue has forgotten.
+        """
+        return self._members.find_tasks(text)
+
     @property
     def agents(self) -> list[str]:
         """The names of its agents, in the order in which they were added."""
@@ -118,7 +125,7 @@ class Fleet:
         return self._members.load(thread_id)
 
     async def jobs(self) -> list[JobState]:
-        """The newest job of each thread, and where it stands.
+        """The newest job of each thread, and where it stands; not those that ended a week ago.
 
         Raises:
             StoreError: the queue cannot be reached.

@@ -22,7 +22,6 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.fleet.port import JobState, JobStatus
-from treadle.thread.ids import is_name_of
 
 T = TypeVar("T")
 
@@ -129,11 +128,13 @@ async def find_task(fleet: Fleet, text: str) -> str:
     Raises:
         UnknownThreadError: there is none.
         AmbiguousThreadError: there are several.
-        StoreError: the queue cannot be reached.
+        StoreError: the store refused.
     """
-    found = [one.job.thread for one in await fleet.jobs() if is_name_of(text, one.job.thread)]
+    found = await asyncio.to_thread(fleet.find_tasks, text)
     if not found:
-        raise UnknownThreadError(f"the fleet has no task {text!r}", hint="`treadle fleet` has all")
+        raise UnknownThreadError(
+            f"the fleet has no task {text!r}", hint="`treadle fleet` shows the newest"
+        )
     if len(found) > 1:
         raise AmbiguousThreadError(text, found)
     return found[0]

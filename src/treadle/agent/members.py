@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from treadle.agent.definition import AgentDefinition
+from treadle.agent.job_mark import find_mark
 from treadle.errors import UnknownThreadError, UsageError
 from treadle.store.threads import AnyThreads
 from treadle.thread.codec import Entry
 from treadle.thread.fold import ThreadFold
+from treadle.thread.ids import is_name_of
 
 
 class Members:
@@ -39,6 +41,20 @@ class Members:
             with suppress(UnknownThreadError):
                 return store.load(thread_id).fold
         raise UnknownThreadError(f"no store of this fleet has a thread {thread_id}")
+
+    def find_tasks(self, text: str) -> list[str]:
+        """The threads of tasks whose ids begin or end so, newest first.
+
+        Raises:
+            StoreError: the store refused.
+        """
+        found = [
+            one
+            for store in self.list_stores()
+            for one in store.ids()
+            if is_name_of(text, one) and find_mark(store.load(one).fold) is not None
+        ]
+        return [*dict.fromkeys(found)]  # two of the stores may be one folder
 
     def record(self, thread_id: str, *facts: Entry) -> ThreadFold:
         """Record facts in a thread, and give it as it stands then.

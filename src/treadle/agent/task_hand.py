@@ -19,7 +19,7 @@ from treadle.agent.job_mark import (
     is_over,
 )
 from treadle.agent.lost_changes import describe_lost_changes
-from treadle.agent.lost_jobs import list_lost_jobs
+from treadle.agent.lost_jobs import LostJobs
 from treadle.agent.members import Members
 from treadle.core.task.table import State
 from treadle.errors import StoreError, ThreadBusyError, TreadleError, UnknownThreadError
@@ -56,8 +56,7 @@ class TaskHand:
 
     def __init__(self, members: Members, deaths_max: int) -> None:
         self._members, self._deaths_max = members, deaths_max
-        self._settled: set[str] = set()
-        """Threads that need no job any more, or never did."""
+        self._lost = LostJobs(members)
 
     async def work(self, job: Job, stop: asyncio.Event, cancelled: asyncio.Event) -> JobEnd:
         """Work on the task of a job. See `treadle.fleet.worker.Hand.work`."""
@@ -156,9 +155,13 @@ class TaskHand:
             return JobEnd(JobStatus.CANCELLED)
         return _find_end(finished, has_ended=is_over(driver.journal.fold))
 
-    def find_lost(self, states: Sequence[JobState]) -> list[Job]:
+    def list_unknown(self, states: Sequence[JobState]) -> list[str]:
+        """Threads that may need a job. See `treadle.fleet.worker.Hand.list_unknown`."""
+        return self._lost.list_unknown(states)
+
+    def find_lost(self, states: Sequence[JobState], unknown: Sequence[str]) -> list[Job]:
         """Jobs that the queue should have. See `treadle.fleet.worker.Hand.find_lost`."""
-        return list_lost_jobs(self._members.list_stores(), states, self._settled)
+        return self._lost.find(states, unknown)
 
 
 def _find_end(finished: TurnFinished, *, has_ended: bool) -> JobEnd:

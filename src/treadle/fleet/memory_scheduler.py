@@ -10,7 +10,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
+from treadle.fleet.port import OPEN_STATUSES, Job, JobEnd, JobState, JobStatus, Perform
 
 _POLL_S = 0.02
 
@@ -22,6 +22,7 @@ class _Row:
         self.job, self.rank, self.number = job, rank, number
         self.status = JobStatus.QUEUED
         self.start_at = job.start_at
+        self.ended_at: datetime | None = None
         self.attempts = 0
         self.worker = 0
         self.cancelled = asyncio.Event()
@@ -100,13 +101,15 @@ class MemoryScheduler:
         is_again = end.status in (JobStatus.QUEUED, JobStatus.WAITING)
         if is_again and self._find(row.job.thread, JobStatus.QUEUED) is not None:
             row.status = JobStatus.DONE  # the other one goes on with it
+            row.ended_at = datetime.now(UTC)
             return
         row.status = end.status
         if is_again:
             row.job = replace(row.job, deaths=end.deaths)
         row.worker = 0
         row.attempts += 1
-        row.start_at = datetime.now(UTC) + timedelta(seconds=end.delay_s)
+        now = datetime.now(UTC)
+        row.start_at, row.ended_at = now + timedelta(seconds=end.delay_s), None if is_again else now
 
     async def retry_stalled(self) -> list[str]:
         """See `Scheduler.retry_stalled`."""
@@ -121,16 +124,38 @@ class MemoryScheduler:
 
     async def cancel(self, thread_id: str) -> bool:
         """See `Scheduler.cancel`."""
-        open_states = (JobStatus.QUEUED, JobStatus.WAITING, JobStatus.RUNNING)
         found = [
-            one for one in self._rows if one.job.thread == thread_id and one.status in open_states
+            one for one in self._rows if one.job.thread == thread_id and one.status in OPEN_STATUSES
         ]
         for row in found:
             if row.status is JobStatus.RUNNING:
                 row.cancelled.set()
             else:
-                row.status = JobStatus.CANCELLED
+                row.status, row.ended_at = JobStatus.CANCELLED, datetime.now(UTC)
         return bool(found)
+
+    async def list_open(self) -> list[JobState]:
+        """See `Scheduler.list_open`."""
+        return [one for one in await self.list() if one.status in OPEN_STATUSES]
+
+    async def find(self, threads: Sequence[str]) -> list[JobState]:
+        """See `Scheduler.find`."""
+        wanted = {*threads}
+        return [one for one in await self.list() if one.job.thread in wanted]
+
+    async def remove_ended(self, kept_s: float) -> int:
+        """See `Scheduler.remove_ended`."""
+        until = datetime.now(UTC) - timedelta(seconds=kept_s)
+        removed = [
+            one
+            for one in self._rows
+            if one.ended_at is not None
+            and one.ended_at <= until
+            and not (one.status is JobStatus.FAILED and one.job.deaths and self._is_newest(one))
+        ]
+        for row in removed:
+            self._rows.remove(row)
+        return len(removed)
 
     async def list(self) -> list[JobState]:
         """See `Scheduler.list`."""
@@ -150,6 +175,10 @@ class MemoryScheduler:
 
     async def close(self) -> None:
         """Nothing is to be ended."""
+
+    def _is_newest(self, row: _Row) -> bool:
+        others = (one for one in self._rows if one.job.thread == row.job.thread)
+        return all(one.number <= row.number for one in others)
 
     def _find(self, thread_id: str, *states: JobStatus) -> _Row | None:
         for row in self._rows:

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -52,6 +52,10 @@ class JobStatus(Enum):
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+OPEN_STATUSES: Final = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.WAITING)
+"""Of jobs that are not over."""
 
 
 class JobEnd(Struct, frozen=True):
@@ -128,8 +132,29 @@ class Scheduler(Protocol):
         """
         ...
 
+    async def list_open(self) -> list[JobState]:
+        """As `list`, only jobs that are not over; what is over costs nothing."""
+        ...
+
+    async def find(self, threads: Sequence[str]) -> list[JobState]:
+        """As `list`, only jobs of these threads; the others cost nothing."""
+        ...
+
+    async def remove_ended(self, kept_s: float) -> int:
+        """Remove jobs that are over for so long, some of them at a time.
+
+        One that has failed stays where its worker had died at it: nothing but the queue may know.
+
+        Returns:
+            How many.
+        """
+        ...
+
     async def list(self) -> list[JobState]:
-        """The newest job of each thread, in the order of submission; one at work before others."""
+        """The newest job of each thread, in the order of submission; one at work before others.
+
+        Of threads whose jobs are over as long as these are kept.
+        """
         ...
 
     async def count_workers(self) -> int:

@@ -21,12 +21,12 @@ from psycopg import AsyncConnection, Error
 from psycopg_pool import PoolTimeout
 
 from treadle.errors import StoreError
+from treadle.fleet import queue_lists
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
 from treadle.fleet.queue_rows import (
     PREFIX,
     PRIORITY_STEP,
     WAITING_QUEUE,
-    find_status,
     leave_row,
     make_row,
     read_job,
@@ -131,23 +131,25 @@ class ProcrastinateScheduler:
                     found |= await self._app.job_manager.cancel_job_by_id_async(row.id, abort=True)
             return found
 
+    async def list_open(self) -> list[JobState]:
+        """See `Scheduler.list_open`."""
+        async with self._reach():
+            return await queue_lists.list_open(self._app)
+
+    async def find(self, threads: Sequence[str]) -> list[JobState]:
+        """See `Scheduler.find`."""
+        async with self._reach():
+            return await queue_lists.list_threads(self._app, [*threads])
+
+    async def remove_ended(self, kept_s: float) -> int:
+        """See `Scheduler.remove_ended`."""
+        async with self._reach():
+            return await queue_lists.remove_ended(self._app, kept_s)
+
     async def list(self) -> list[JobState]:
         """See `Scheduler.list`."""
         async with self._reach():
-            newest: dict[str, Row] = {}
-            for row in await self._app.job_manager.list_jobs_async():
-                before = newest.get(str(row.lock))
-                if row.queue.startswith(PREFIX) and (before is None or before.status != "doing"):
-                    newest[str(row.lock)] = row
-        return [
-            JobState(
-                read_job(row),
-                status := find_status(row),
-                row.attempts,
-                str(row.worker_id or "") if status is JobStatus.RUNNING else "",
-            )
-            for row in newest.values()
-        ]
+            return await queue_lists.list_all(self._app)
 
     async def count_workers(self) -> int:
         """See `Scheduler.count_workers`."""
@@ -191,3 +193,7 @@ class ProcrastinateScheduler:
             row = await found.fetchone()
             if row is None or row[0] is None:
                 await connection.execute(self._app.schema_manager.get_schema())
+            for name, statement in queue_lists.INDEXES.items():
+                found = await connection.execute("SELECT to_regclass(%s)", (name,))
+                if (await found.fetchone() or [None])[0] is None:
+                    await connection.execute(statement.encode())

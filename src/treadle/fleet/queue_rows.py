@@ -53,7 +53,12 @@ def make_row(job: Job, rank: int) -> Row:
         lock=job.thread,
         queueing_lock=job.thread,
         task_name=job.agent,
-        task_kwargs={"user": job.user, "queue": job.queue, "priority": job.priority},
+        task_kwargs={
+            "user": job.user,
+            "queue": job.queue,
+            "priority": job.priority,
+            "deaths": job.deaths,
+        },
         scheduled_at=job.start_at,
     )
 

@@ -14,6 +14,8 @@ _log = logging.getLogger("treadle.fleet")
 
 SWEEP_S: Final = 15.0
 """How often it is looked for jobs that are stalled, and for threads that have none."""
+KEPT_S: Final = 7 * 24 * 3600.0
+"""After so long the row of a job that is over is removed; its thread stays."""
 _FAULT_S: Final = 60.0
 """When a job is tried again whose work has raised what nobody expects."""
 _CROWD_S: Final = 2.0
@@ -35,8 +37,20 @@ class Hand(Protocol):
         """
         ...
 
-    def find_lost(self, states: Sequence[JobState]) -> list[Job]:
-        """Jobs for threads that are to be worked on, and of which the queue knows nothing."""
+    def list_unknown(self, states: Sequence[JobState]) -> list[str]:
+        """Threads of which these jobs say nothing and which may need one, the newest first.
+
+        So many at a time; others when these have been looked at.
+        """
+        ...
+
+    def find_lost(self, states: Sequence[JobState], unknown: Sequence[str]) -> list[Job]:
+        """Jobs for threads that are to be worked on, and of which the queue knows nothing.
+
+        Args:
+            states: what it knows of jobs that are not over, and of these threads.
+            unknown: what `list_unknown` has found.
+        """
         ...
 
 
@@ -121,7 +135,12 @@ class FleetWorker:
         """
         if stalled := await self._scheduler.retry_stalled():
             _log.warning("given to others, as their worker is gone: %s", ", ".join(stalled))
-        states = await self._scheduler.list()
-        if lost := await asyncio.to_thread(self._hand.find_lost, states):
+        states = await self._scheduler.list_open()
+        # Of threads whose job is over, each worker asks once.
+        unknown = await asyncio.to_thread(self._hand.list_unknown, states)
+        if unknown:
+            states += await self._scheduler.find(unknown)
+        if lost := await asyncio.to_thread(self._hand.find_lost, states, unknown):
             _log.warning("had no job: %s", ", ".join(job.thread for job in lost))
             await self._scheduler.submit(lost)
+        await self._scheduler.remove_ended(KEPT_S)

@@ -104,6 +104,14 @@ class Threads:
         self._reader = ThreadReader(_StoreSource(store))
         self._outputs = ThreadOutputs(self._reader, _StoreBlobs(store))
 
+    def __eq__(self, other: object) -> bool:
+        """Whether these are the threads of the same store: two agents may have brought it."""
+        return isinstance(other, Threads) and other._store is self._store
+
+    def __hash__(self) -> int:
+        """As `==`."""
+        return id(self._store)
+
     def now(self) -> str:
         """The clock, in the form of records."""
         return self._store.now()
