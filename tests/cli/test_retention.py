@@ -26,7 +26,7 @@ def test_a_machine_puts_away_what_a_rule_put_away_and_keeps_what_it_removed(
     shown = laptop.ok(*retention, "show", *where)
     assert "the whole server  put away after 365 days" in shown
     assert shown.count("as for the whole server") == 2
-    for wrong in ("0", "-1", "x", "999999"):
+    for wrong in ("0", "-1", "x", "999999", "000001000"):
         assert laptop(*retention, "set", "--remove-after", wrong, *where).returncode == 2
     assert laptop(*retention, "set", *where).returncode == 2
     unknown = laptop(*retention, "set", "--organization", "none", *rule, *where)
@@ -46,6 +46,7 @@ def test_a_machine_puts_away_what_a_rule_put_away_and_keeps_what_it_removed(
     assert [one["id"] for one in json.loads(laptop.ok("list", "--trashed", "--json"))] == [thread]
     with team.running.database.write() as db:
         db.execute(text("UPDATE threads SET deleted_at = :old WHERE id = :id"), its)
+        db.execute(text("UPDATE changes SET at = :old WHERE thread_id = :id"), its)
     plan = json.loads(laptop.ok(*retention, "run", "--dry-run", "--json", *where))
     assert [(one["thread"], one["act"]) for one in plan["due"]] == [(thread, "remove")]
     assert "removed 1 (" in laptop.ok(*retention, "run", *where)

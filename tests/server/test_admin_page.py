@@ -177,7 +177,8 @@ def test_rules_of_retention_are_set_and_told(site: Site) -> None:
     rivals = '<th scope="row">rivals</th><td>never</td><td>as the whole server</td>'
     assert all(row in page for row in (whole, rivals))
     wrong = ({"idle_days": "x"}, {"trash_days": "-1"}, {"idle_days": "9" * 30}, {"idle_days": "0"})
-    assert [admin.send("/admin/retention", **one)[0] for one in wrong] == [400] * 4
+    wrong += ({"idle_days": "000001000"},)  # not one day
+    assert [admin.send("/admin/retention", **one)[0] for one in wrong] == [400] * 5
     assert admin.send("/admin/retention", organization="none")[0] == 404
     assert admin.send("/admin/retention/run")[0] == 303
     ask = site.server.ask

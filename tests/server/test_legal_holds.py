@@ -158,3 +158,30 @@ def test_holds_are_for_admins_and_on_what_there_is(people: People) -> None:
     with people.reading("admin") as context:
         [hold] = legal_holds.list_holds(context).holds
     assert (hold.placed_by, hold.lifted_at, hold.lifted_by) == ("admin", None, None)
+
+
+def test_what_has_worked_for_a_held_thread_is_held(people: People) -> None:
+    child = chain(2, parent=ONE.thread, parent_call="c1")
+    further = chain(3, parent=child.thread, parent_call="c1")
+    circle = chain(4, parent=chain(4).thread, parent_call="c1")
+    for one in (ONE, child, further, circle):
+        push(people, one)
+    push(people, further, name="member")  # of another user: it has worked for nobody here
+    number = place(people, thread=ONE.thread)
+    for one in (child, further):
+        for removal in REMOVALS:
+            refusal = refuse(people, removal, one)
+            assert refusal.code is ErrorCode.LEGAL_HOLD
+            assert f"hold {number} on the thread {ONE.thread}" in str(refusal)
+    for name, one in (("owner", circle), ("member", further)):
+        with people.writing(name) as context:
+            purge(context, one)
+    lift(people, number)
+    with people.writing() as context:
+        purge(context, further)
+
+
+def test_a_reason_may_hold_any_sign(people: People) -> None:
+    with people.writing("admin") as context:
+        made = legal_holds.place_hold(context, NewHold("a\0 b", user="owner"))
+    assert made.reason == "a b"

@@ -9,20 +9,25 @@ from itertools import count
 from typing import Any, Final
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 from sqlalchemy import text
 
 from core.samples import said
 from server.chains import Chain, chain, document, kept, push
 from server.people import People, at
+from server.test_documents import body_of
+from server.test_documents import put as put_document
 from treadle.api.retention_types import NewHold, RetentionChange, RetentionPlan, RetentionRule
 from treadle.server.accounts import access, audit
 from treadle.server.accounts.access import DeletionState
 from treadle.server.context import Context
 from treadle.server.refusals import Refusal
 from treadle.server.threads import legal_holds, retention, retention_run, threads
+from treadle.server.threads.retention import Due
 from treadle.server.threads.retention_run import RetentionReport, run_retention
+from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Renamed
+from treadle.thread.record import encode_batch
 
 DAY: Final = 24 * 3600
 LIVE, DELETED, PURGED = DeletionState
@@ -285,3 +290,67 @@ def test_a_process_that_is_killed_in_a_run_leaves_the_rest_to_the_next(
         assert (lines == b"") == (state is PURGED)
     assert run(people, 42).removed == 3
     assert {*states(people).values()} == {PURGED}
+
+
+def test_who_goes_on_with_a_thread_during_a_run_keeps_what_has_worked_for_it(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = chain(1)
+    push(people, parent)
+    push(people, chain(2, parent=parent.thread, parent_call="c1"))
+    set_rule(people, idle_days=30)
+    found = people.database.run(
+        lambda db: retention.schedule(Context(db, people["admin"], at(31 * DAY))), is_write=False
+    )
+    assert len(found.due) == 2
+    with people.writing("owner", at(31 * DAY)) as context:
+        more = parent.more((Renamed("on"),))
+        threads.push_records(context, parent.thread, parent.mark, more.after(parent.head.seq))
+    monkeypatch.setattr(retention, "schedule", lambda _: found)
+    assert run(people, 31) == RetentionReport(skipped=2)
+    assert {*states(people).values()} == {LIVE}
+
+
+@pytest.mark.parametrize("year", ["2099", "9999"])
+def test_a_clock_that_was_ahead_keeps_no_thread_longer(people: People, year: str) -> None:
+    one = chain(1)
+    event = encode_entry(said("from the future"))[1]
+    data, head = encode_batch(one.head, f"{year}-12-31T23:59:59.999999Z", [event])
+    push(people, Chain(one.thread, one.data + data, head))
+    set_rule(people, idle_days=30, trash_days=10)
+    assert told(plan(people, 29)) == []
+    assert (run(people, 31).put_away, run(people, 42).removed) == (1, 1)
+
+
+def test_a_document_that_somebody_goes_on_with_in_the_trash_is_not_removed(people: People) -> None:
+    """A simple client does not know that it was put away."""
+    put_document(people, body_of())
+    set_rule(people, idle_days=30, trash_days=10)
+    assert run(people, 31).put_away == 1
+    with people.writing("owner", at(41 * DAY)) as context:
+        threads.put_document(context, chain(1).thread, body_of(version=2), 1)
+    assert (told(plan(people, 42)), run(people, 42)) == ([], RetentionReport())
+    assert run(people, 52).removed == 1
+
+
+def test_a_plan_takes_a_time_that_grows_with_what_is_due(people: People) -> None:
+    """Each fork of a thread that has many is looked at a few times, not once for each other."""
+    push(people, chain(1))
+    with people.database.read() as db:
+        row = db.execute(text("SELECT * FROM threads")).one()
+    looks = count()
+
+    class Fork(Struct):
+        name: str
+
+        @property
+        def key(self) -> str:
+            next(looks)
+            return self.name
+
+    names = [f"{number:04}" for number in range(1000)]
+    due = {name: Due(row, "remove", "") for name in names}
+    forks: Any = {"0000": list(map(Fork, names[1:])), "0001": [Fork("0002")]}
+    ordered = [*retention.put_in_order(due, forks)]
+    assert ordered == ["0002", "0001", *names[3:], "0000"]
+    assert next(looks) < 5000

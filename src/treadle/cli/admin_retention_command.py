@@ -23,9 +23,10 @@ def _parse_days(_: click.Context, __: click.Parameter, text: str | None) -> str 
     if text is None or text in _WORDS:
         return text
     number = text.removesuffix("d")
-    if not (number.isascii() and number.isdecimal() and 0 < int(number[:6]) <= _DAYS_MAX):
+    is_short = number.isascii() and number.isdecimal() and len(number) <= 6
+    if not (is_short and 0 < int(number) <= _DAYS_MAX):
         raise click.BadParameter(f"{text!r} is no number of days; or say never or server")
-    return int(number[:6])
+    return int(number)
 
 
 @click.group("retention")

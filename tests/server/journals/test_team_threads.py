@@ -7,9 +7,11 @@ from hashlib import sha256
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from server.journals.stores import Writing, run_sql, take_in_all
 from server.people import People, at
+from thread.journals import HEADER, PLAIN, write
 from treadle import (
     Agent,
     PostgresStore,
@@ -20,10 +22,17 @@ from treadle import (
     tool,
 )
 from treadle.api.marks import Mark
+from treadle.api.retention_types import RetentionChange
 from treadle.server import search
 from treadle.server.refusals import Refusal
 from treadle.server.search.thread_lists import list_threads
+from treadle.server.threads import retention
 from treadle.server.threads import threads as service
+from treadle.server.threads.retention_run import (
+    FAILURE_COUNT_MAX,
+    RetentionReport,
+    run_retention,
+)
 from treadle.thread.codec import encode_entry
 from treadle.thread.facts import PrivacySet, Tagged
 from treadle.thread.record import Head, encode_batch
@@ -116,6 +125,29 @@ async def test_a_push_to_a_thread_that_a_worker_holds_is_refused(
     take_in_all(people.database)
     _delete(people, thread_id)
     assert thread_id not in store.ids()
+
+
+async def test_threads_at_which_workers_are_keep_retention_from_no_other(
+    open_store: partial[PostgresStore], people: People
+) -> None:
+    """However many they are; the plan names them."""
+    store = open_store()
+    written = [Writing(store) for _ in range(FAILURE_COUNT_MAX + 2)]
+    last = "T-ffffffff-0000-7000-8000-000000000001"
+    data, _ = write([(replace(HEADER, thread=last),), *PLAIN[1:]])
+    _push(people, last, Mark(), data)
+    with people.writing("admin") as context:
+        retention.change_rule(context, RetentionChange(idle_days=1))
+    with people.reading("admin", at(9e8)) as context:
+        plan = retention.make_plan(context)
+    assert [one.thread for one in plan.due] == [last]
+    assert len(plan.kept) == len(written)
+    assert {one.why.partition(" (")[0] for one in plan.kept} == {
+        "a worker is at work on this thread"
+    }
+    assert run_retention(people.database, lambda: at(9e8)) == RetentionReport(put_away=1)
+    for one in written:
+        one.held.close()
 
 
 def _push(people: People, thread_id: str, mark: Mark, data: bytes) -> None:

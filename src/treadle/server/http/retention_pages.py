@@ -82,6 +82,6 @@ def _read_days(text: str) -> int | None:
         return None
     if text == "never":
         return 0
-    if text.isascii() and text.isdigit() and 0 < int(text[:6]) <= DAYS_MAX:
-        return int(text[:6])
+    if text.isascii() and text.isdigit() and len(text) <= 6 and 0 < int(text) <= DAYS_MAX:
+        return int(text)
     raise Refusal(ErrorCode.BAD_REQUEST, f"say a number of days from 1 to {DAYS_MAX}, or never")

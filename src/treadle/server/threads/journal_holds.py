@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Row, delete, text
+from sqlalchemy import Connection, Row, delete, text
 
 from treadle.server.context import Context
 from treadle.server.data.database_errors import make_unavailable_refusal
@@ -52,14 +52,27 @@ def take_from_workers(context: Context, row: Row[Any], seq: int) -> None:
     """
     its = {"owner": row.owner_id, "id": row.id}
     state = context.db.execute(_FIND_STATE, its).one()
-    if state.is_held:
-        raise make_unavailable_refusal(f"a worker is at work on this thread ({state.name})")
-    if state.seq > row.version:
-        why = f": {state.problem}" if state.problem else ""
-        raise make_unavailable_refusal(f"the last records of a worker are not taken in yet{why}")
+    if why := _find_obstacle(state, row):
+        raise make_unavailable_refusal(why)
     taken = context.db.execute(_TAKE, {**its, "seq": state.seq, "new_seq": seq})
     if taken.rowcount != 1:
         raise make_unavailable_refusal("a worker has just begun to work on this thread")
+
+
+def find_obstacle(db: Connection, row: Row[Any]) -> str:
+    """Why a thread cannot be taken from workers now; empty if it can."""
+    if not row.has_journal:
+        return ""
+    return _find_obstacle(db.execute(_FIND_STATE, {"owner": row.owner_id, "id": row.id}).one(), row)
+
+
+def _find_obstacle(state: Row[Any], row: Row[Any]) -> str:
+    if state.is_held:
+        return f"a worker is at work on this thread ({state.name})"
+    if state.seq > row.version:
+        why = f": {state.problem}" if state.problem else ""
+        return f"the last records of a worker are not taken in yet{why}"
+    return ""
 
 
 def note_taken_in(context: Context, row: Row[Any], seq: int) -> None:

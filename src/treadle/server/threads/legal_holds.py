@@ -1,8 +1,9 @@
 """Legal holds: as long as one stands, nobody removes anything of what it names.
 
 A hold is on a thread, on all threads of a user, or on those of an organization. What a held thread
-goes on from is held with it: a fork has its history from there. Held is what the server has; a push
-is taken as always, also one that puts its thread away, since it only adds.
+goes on from is held with it, since a fork has its history from there, and so are the threads of
+its sub-agents, in which its work was done. Held is what the server has; a push is taken as always,
+also one that puts its thread away, since it only adds.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def place_hold(context: Context, new: NewHold) -> Hold:
             thing is named, or no reason.
     """
     check_admin(context)
-    reason = " ".join(new.reason.split())
+    reason = " ".join(new.reason.replace("\0", " ").split())
     named = [one for one in (new.thread, new.user, new.organization) if one is not None]
     if len(named) != 1:
         raise Refusal(
@@ -198,17 +199,31 @@ def has_holds(db: Connection) -> bool:
 
 
 def find_hold(db: Connection, row: Row[Any]) -> Hold | None:
-    """The oldest hold that stands on a thread, by its row."""
+    """The oldest hold that stands on a thread, by its row, or on one that it has worked for."""
     query = _SELECT.where(
         legal_holds.c.lifted_at.is_(None),
         or_(
-            legal_holds.c.thread_id == row.key,
+            legal_holds.c.thread_id.in_(_list_keys_above(db, row)),
             legal_holds.c.user_id == row.owner_id,
             legal_holds.c.organization_id == row.organization_id,
         ),
     )
     found = db.execute(query.order_by(legal_holds.c.id).limit(1)).first()
     return None if found is None else _make_hold(found)
+
+
+def _list_keys_above(db: Connection, row: Row[Any]) -> list[str]:
+    """The key of a thread, and those of its owner's threads that it has worked for."""
+    keys, parent = [row.key], row.parent
+    while parent is not None:
+        query = select(threads.c.key, threads.c.parent)
+        its = (threads.c.owner_id == row.owner_id, threads.c.id == parent)
+        above = db.execute(query.where(*its)).one_or_none()
+        if above is None or above.key in keys:
+            break
+        keys.append(above.key)
+        parent = above.parent
+    return keys
 
 
 def _make_refusal(hold: Hold, fork: str) -> Refusal:

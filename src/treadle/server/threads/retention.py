@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Struct
-from sqlalchemy import Connection, Row, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, or_, select, update
 
 from treadle.api.retention_types import (
     DueThread,
@@ -29,6 +29,7 @@ from treadle.server.context import Context
 from treadle.server.data.fold_cache import decode_header, decode_record, find_base_key, read_lines
 from treadle.server.data.schema import changes, organizations, retention_rules, threads, users
 from treadle.server.refusals import make_not_found_refusal
+from treadle.server.threads.journal_holds import find_obstacle
 from treadle.server.threads.legal_holds import find_hold, has_holds
 
 SERVER: Final = 0
@@ -138,7 +139,9 @@ def schedule(context: Context) -> Schedule:
     In an order in which a run may be stopped anywhere.
     """
     due = {one.row.key: one for one in find_due(context)}
-    kept: dict[str, str] = {}
+    kept = {
+        key: why for key, one in due.items() if (why := find_obstacle(context.db, one.row)) != ""
+    }
     if has_holds(context.db):
         for key, one in due.items():
             if (hold := find_hold(context.db, one.row)) is not None:
@@ -150,16 +153,14 @@ def schedule(context: Context) -> Schedule:
         found = due.get(key)
         return found is not None and key not in kept and found.act == act
 
+    ordered = put_in_order(due, forks)
     has_changed = True
     while has_changed:  # what is kept keeps what it hangs on
         has_changed = False
-        for key, one in due.items():
+        for key, one in ordered.items():
             why = "" if key in kept else _find_reason(one, forks.get(key, ()), above.get(key), goes)
             if why:
                 kept[key], has_changed = why, True
-    ordered: dict[str, Due] = {}
-    for key in due:
-        _add_in_order(key, due, forks, ordered)
     told = (
         KeptThread(due[key].row.id, due[key].row.owner, why) for key, why in sorted(kept.items())
     )
@@ -176,22 +177,20 @@ def _find_reason(one: Due, forks: Sequence[Row[Any]], parent: Row[Any] | None, g
     return ""
 
 
-def _add_in_order(
-    key: str, due: Mapping[str, Due], forks: Mapping[str, Sequence[Row[Any]]], into: dict[str, Due]
-) -> None:
-    """A thread behind all that goes on from it, however deep that is."""
-    todo = [key]
+def put_in_order(due: Mapping[str, Due], forks: Mapping[str, Sequence[Row[Any]]]) -> dict[str, Due]:
+    """Each thread behind all that goes on from it, however deep and however many that is."""
+    ordered: dict[str, Due] = {}
+    seen: set[str] = set()
+    todo = [(key, False) for key in [*due][::-1]]
     while todo:
-        later = [
-            fork.key
-            for fork in forks.get(todo[-1], ())
-            if fork.key in due and fork.key not in into and fork.key not in todo
-        ]
-        if later:
-            todo += later[:1]
-        else:
-            last = todo.pop()
-            into.setdefault(last, due[last])
+        key, has_seen_forks = todo.pop()
+        if has_seen_forks:
+            ordered[key] = due[key]
+        elif key not in seen:
+            seen.add(key)
+            todo.append((key, True))
+            todo += [(fork.key, False) for fork in forks.get(key, ())[::-1] if fork.key in due]
+    return ordered
 
 
 def find_due(context: Context, one: Row[Any] | None = None) -> list[Due]:
@@ -205,18 +204,18 @@ def find_due(context: Context, one: Row[Any] | None = None) -> list[Due]:
         theirs += [] if one is None else [threads.c.key == one.key]
         if idle:
             before = shift_time(context.now, days=-idle)
-            is_idle = and_(
-                threads.c.deleted_at.is_(None),
-                threads.c.last_activity_at < before,
-                or_(changes.c.at.is_(None), changes.c.at < before),
-            )
-            rows = context.db.execute(_SELECT.where(*theirs, is_idle)).all()
-            found += [
-                Due(row, PUT_AWAY, max(row.last_activity_at, row.changed_at or "")) for row in rows
-            ]
+            is_idle = (threads.c.deleted_at.is_(None), _has_no_change_since(before))
+            for row in context.db.execute(_SELECT.where(*theirs, *is_idle)).all():
+                since = row.changed_at or row.last_activity_at
+                if row.last_activity_at < context.now:  # else it is of a clock that was wrong
+                    since = max(since, row.last_activity_at)
+                if since < before:
+                    found.append(Due(row, PUT_AWAY, since))
         if trash:
-            is_old = threads.c.deleted_at < shift_time(context.now, days=-trash)
-            rows = context.db.execute(_SELECT.where(*theirs, is_old)).all()
+            before = shift_time(context.now, days=-trash)
+            # A simple client may go on with a document that was put away, and not know it.
+            is_old = (threads.c.deleted_at < before, _has_no_change_since(before))
+            rows = context.db.execute(_SELECT.where(*theirs, *is_old)).all()
             found += [Due(row, REMOVE, row.deleted_at) for row in rows]
     return sorted(found, key=lambda one: one.row.key)
 
@@ -232,6 +231,10 @@ _SELECT: Final[Any] = (
     .join(organizations, organizations.c.id == threads.c.organization_id)
     .outerjoin(changes, changes.c.change == threads.c.change)
 )
+
+
+def _has_no_change_since(at: str) -> ColumnElement[bool]:
+    return or_(changes.c.at.is_(None), changes.c.at < at)
 
 
 def has_rules(db: Connection) -> bool:
@@ -282,6 +285,14 @@ def _list_forks(db: Connection, rows: Sequence[Row[Any]]) -> dict[str, list[Row[
 def list_forks_of(db: Connection, row: Row[Any]) -> list[Row[Any]]:
     """What goes on from a thread and was not removed."""
     return _list_forks(db, [row]).get(row.key, [])
+
+
+def waits_for_parent(context: Context, row: Row[Any]) -> bool:
+    """Whether a thread has worked for one that is there and is not due to be put away."""
+    parent = _list_parents(context.db, [row]).get(row.key)
+    if parent is None:
+        return False
+    return not find_due(context, parent) or bool(find_obstacle(context.db, parent))
 
 
 def _list_parents(db: Connection, rows: Sequence[Row[Any]]) -> dict[str, Row[Any]]:

@@ -22,6 +22,7 @@ from treadle.server.data.database import Database
 from treadle.server.data.schema import threads
 from treadle.server.refusals import Refusal
 from treadle.server.threads import retention
+from treadle.server.threads.journal_holds import find_obstacle
 from treadle.server.threads.legal_holds import check_not_held
 from treadle.server.threads.removal import purge_row
 from treadle.server.threads.retention import PUT_AWAY, Due
@@ -127,6 +128,8 @@ def _do(context: Context, one: Due) -> bool:
     is_away = one.act == PUT_AWAY
     forks = retention.list_forks_of(context.db, row)
     if any(fork.deleted_at is None or not is_away for fork in forks):
+        return False
+    if (is_away and retention.waits_for_parent(context, row)) or find_obstacle(context.db, row):
         return False
     try:
         check_not_held(context, row)
