@@ -31,6 +31,7 @@ ALLOWED: Final = {
     "treadle.telemetry.spans": PURE | {"hashlib"},
     "treadle.thread": PURE,
     "treadle.thread.codec": PURE | {"re"},
+    "treadle.thread.commits": PURE | {"re"},
     "treadle.thread.ids": PURE | {"re"},
     "treadle.thread.safe_text": PURE | {"re"},
     "treadle.thread.question_digest": PURE | {"hashlib"},

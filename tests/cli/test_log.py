@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.thread.codec import decode_entry
+from treadle.thread.commits import MadeCommit, read_commit
 from treadle.thread.record import scan_journal
 
 HERE = """
@@ -74,9 +74,9 @@ def test_the_record_of_a_commit_holds_its_whole_hash(
     records = scan_journal(
         (tmp_path / "home" / "data" / "threads" / f"{thread}.jsonl").read_bytes()
     ).records
-    entries = [(one.seq, one.at, decode_entry(one.event)) for one in records]
-    ((commit, version, subject),) = list_thread_commits(entries)
-    assert (commit, subject) == (git("rev-parse", "HEAD"), "fix: add")
+    entries = [(one.seq, decode_entry(one.event)) for one in records]
+    ((version, made),) = [(seq, one) for seq, entry in entries if (one := read_commit(entry))]
+    assert made == MadeCommit(git("rev-parse", "HEAD"), "fix: add", 1)
     (behind,) = json.loads(treadle("log", "--json").stdout)[0]["threads"]
     assert behind["version"] < version  # the trailer was written before the record
 

@@ -58,6 +58,7 @@ PUBLIC: Final = {
     "/threads/{thread_id}/outputs/{call_id:path}",
     "/threads/{thread_id}/pictures/{digest}",
     "/threads/{thread_id}/versions",
+    "/threads/{thread_id}/commits",
     "/threads/{thread_id}/trace",
     "/threads/{thread_id}/states",
     "/threads/{thread_id}/family",

@@ -233,7 +233,11 @@ class Team:
                 (answer(text, use),),
                 (ToolStarted(use.id),),
                 (ended(use.id, seen),),
-                (PostToolsHookCompleted(True, text, commit="c0ffee" * 6),),
+                (
+                    PostToolsHookCompleted(True, text, commit=text)
+                    if index % 2
+                    else PostToolsHookCompleted(True, f"committed c0ffee0 {text} (1 file)"),
+                ),
                 (answer(text),),
                 (Renamed(text),),
             ]
@@ -279,6 +283,7 @@ def test_every_page_of_a_team_is_fit_for_all(
     member = team.open("member").context.storage_state()
     owner = team.open("owner").context.storage_state()
     here = team.server.url
+    talked = f"/threads/{team.push(3, ['Weave a runner of twelve ells', 'fix: the loom'])}%40owner"
     places = {
         "admin": ("/admin", "/admin/usage?days=", "/invitations", "/account", "/nothing"),
         "owner": (f"/threads/{THREAD}/readers", "/account/usage?days="),
@@ -287,6 +292,7 @@ def test_every_page_of_a_team_is_fit_for_all(
             *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
             *(f"/threads/{THREAD}/versions", f"/threads/{THREAD}/versions?from=2"),
             *(f"/threads/{THREAD}{one}" for one in ("?version=4", "/trace", "/states", "/family")),
+            *(talked, f"{talked}/commits", f"/threads/{THREAD}/commits"),
         ),
     }
     faults = []
@@ -328,7 +334,7 @@ def look_at_payloads(team: Team, folder: Path, count: int) -> None:
         places.append(link)
         more = f"/threads/{team.push(number, groups[number])}%40owner"
         last = 3 + 7 * len(groups[number])
-        places += (f"{more}/trace", f"{more}/states", f"{more}/family")
+        places += (f"{more}/trace", f"{more}/states", f"{more}/family", f"{more}/commits")
         places += (more, f"{more}?version={last - 1}", f"{more}?page=1", f"{more}/versions")
         places += (f"{more}/versions?from=2", f"{more}/versions?from={last - 5}&diff=split")
         export = folder / f"{number}.html"

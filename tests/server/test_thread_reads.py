@@ -97,6 +97,7 @@ WAYS: Final = {
     "/threads/{thread_id}/outputs/{call_id:path}": "page",
     "/threads/{thread_id}/pictures/{digest}": "page",
     "/threads/{thread_id}/versions": "page",
+    "/threads/{thread_id}/commits": "page",
     "/threads/{thread_id}/trace": "page",
     "/threads/{thread_id}/states": "page",
     "/threads/{thread_id}/family": "page",
@@ -342,7 +343,7 @@ def test_the_page_of_readers_is_the_owners(site: Site) -> None:
     page = f"/threads/{ID}/readers"
     assert "Nobody has." in site.get(page, owner).body.decode()
     theirs = site.get(f"/threads/{ID}", member).body.decode()
-    for view in ("", "/versions", "/versions?from=1", "/trace", "/states", "/family"):
+    for view in ("", "/versions", "/versions?from=1", "/commits", "/trace", "/states", "/family"):
         assert f'href="{page}"' in site.get(f"/threads/{ID}{view}", owner).body.decode(), view
     assert page not in theirs
     assert site.get(page, member).status == 403

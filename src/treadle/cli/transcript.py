@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
 from treadle.app.threads.call_diffs import preview_diff
 from treadle.app.threads.call_text import describe_call, list_plan_lines, preview_output
 from treadle.app.threads.picture_protocols import PictureDrawer, draw_nothing, make_picture_drawer
-from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.app.threads.thread_view import ThreadView, ThreadViewHistory
 from treadle.app.threads.times import local_time
 from treadle.cli.device_attributes import announces_sixel
@@ -22,6 +21,7 @@ from treadle.core.llm import Usage
 from treadle.core.messages import Message, describe_attachment
 from treadle.core.task.machine import TaskMachine
 from treadle.models.prices.usage_text import describe_usage
+from treadle.thread.commits import read_commit
 from treadle.thread.document import Thread
 from treadle.thread.fold import ThreadFold
 from treadle.thread.history import NumberedEntry, Turn
@@ -90,7 +90,7 @@ def _list_fields(
         ("remote", document.git_remote_url),
         ("branch", document.git_branch),
         ("seen", " ".join(sha[:10] for sha in document.git_commits)),
-        *(("commit", _describe_commit(*made)) for made in list_thread_commits(entries)),
+        *(("commit", told) for told in _describe_commits(entries)),
         ("model", document.model),
         ("used", describe_usage(document.usage)),
         ("private", "yes: never leaves this machine" if document.is_private else None),
@@ -108,8 +108,10 @@ def _describe_times(document: Thread) -> str:
     return f"{local_time(document.updated_at)} (created {local_time(document.created_at)})"
 
 
-def _describe_commit(sha: str, version: int, subject: str) -> str:
-    return f"{sha[:10]} at version {version}: {subject}"
+def _describe_commits(entries: Sequence[NumberedEntry]) -> Iterator[str]:
+    for version, _, entry in entries:
+        if (made := read_commit(entry)) is not None:
+            yield f"{made.hash[:10]} at version {version}: {made.subject}"
 
 
 def _describe_pending(fold: ThreadFold, document: Thread) -> str | None:

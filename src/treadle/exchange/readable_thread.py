@@ -22,6 +22,7 @@ from treadle.exchange.journal_files import JournalPart
 from treadle.exchange.record_text import describe_record
 from treadle.thread.branches import list_ended_command_ids
 from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.commits import MadeCommit, read_commit
 from treadle.thread.document import Thread
 from treadle.thread.facts import (
     ChildStarted,
@@ -74,7 +75,7 @@ class ReadableCall(Struct, frozen=True):
 class ReadableNote(Struct, frozen=True):
     """Something else that happened; `text` is one sentence, `detail` what belongs to it.
 
-    `attachment` is the picture or document that it tells of.
+    `attachment` is the picture or document, `commit` the commit that it tells of.
     """
 
     at: str
@@ -82,6 +83,7 @@ class ReadableNote(Struct, frozen=True):
     detail: str = ""
     version: int = 0
     attachment: Attachment | None = None
+    commit: MadeCommit | None = None
 
 
 ReadableItem: TypeAlias = ReadableMessage | ReadableCall | ReadableNote
@@ -213,9 +215,8 @@ class ReadableThreadBuilder:
         if words is not None:
             if isinstance(entry, CommandBegun):
                 self._begun[entry.id] = len(self._turns) - 1, len(self._turns[-1][1])
-            self._add_item(
-                ReadableNote(record.at, sanitize_text(words.text), sanitize_text(words.detail))
-            )
+            text, detail = sanitize_text(words.text), sanitize_text(words.detail)
+            self._add_item(ReadableNote(record.at, text, detail, commit=read_commit(entry)))
         self._add_new_messages(record.at, is_in_turn=isinstance(entry, Steered))
 
     def _name_call(self, call_id: str) -> str:

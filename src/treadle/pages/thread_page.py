@@ -15,6 +15,7 @@ from treadle.exchange.readable_thread import (
     ReadableCall,
     ReadableItem,
     ReadableMessage,
+    ReadableNote,
     find_heading,
     list_thread_properties,
 )
@@ -23,9 +24,14 @@ from treadle.pages.call_blocks import BlockKind, CallView, make_call_view
 from treadle.pages.markdown_html import render_markdown
 from treadle.pages.pictures import is_picture
 from treadle.pages.ports import ShownThread
+from treadle.thread.safe_text import sanitize_text
 
 ITEM_COUNT: Final = 200
 """Items of a page: messages, calls and notes."""
+COMMIT_COUNT: Final = 200
+"""Commits of a page of them."""
+SUBJECT_LENGTH_MAX: Final = 200
+"""Characters of the subject of a commit."""
 TEXT_SIZE_MAX: Final = 100_000
 """Characters of a text that stand on a page; the rest is read on a page of its own."""
 
@@ -40,6 +46,34 @@ class PageSize(Struct, frozen=True):
 
 SCREEN: Final = PageSize(ITEM_COUNT, 100, TEXT_SIZE_MAX)
 WHOLE_THREAD: Final = PageSize(sys.maxsize, sys.maxsize, sys.maxsize)
+
+
+class CommitView(Struct, frozen=True, kw_only=True):
+    """A commit that was made after a round of calls.
+
+    Args:
+        hash: as much of it as is known.
+        subject: of its message; empty if that is not known.
+        file_count: how many files it has; 0 if that is not known.
+        at: when it was told of, in UTC.
+        version: the one that tells of it; 0 if it is another thread's.
+        number: of the item that tells of it.
+        first: the number of the item with which its round begins.
+        turn: the number of its turn; 0 before the first.
+        heading: of that turn.
+        page: of the table in which it stands.
+    """
+
+    hash: str
+    subject: str
+    file_count: int
+    at: str
+    version: int
+    number: int
+    first: int
+    turn: int
+    heading: str
+    page: int
 
 
 class ItemView(Struct, frozen=True, kw_only=True):
@@ -62,6 +96,7 @@ class ItemView(Struct, frozen=True, kw_only=True):
         used: of the first item of a turn, what the turn used.
         version: the version of the thread with it; 0 if it is another thread's.
         picture: what can be shown of what it tells of.
+        commit: what was committed after the round that it belongs to.
     """
 
     number: int
@@ -80,6 +115,7 @@ class ItemView(Struct, frozen=True, kw_only=True):
     used: str = ""
     version: int = 0
     picture: Attachment | None = None
+    commit: CommitView | None = None
 
     @property
     def has_change(self) -> bool:
@@ -171,14 +207,17 @@ def make_thread_page(
         return None
     first = (page - 1) * size.items
     document = story.document
+    commits = {
+        number: one for one in _list_commits(places) for number in range(one.first, one.number + 1)
+    }
     return ThreadPageView(
         id=document.id,
         title=document.metadata.title or document.id,
         version=document.version,
         properties=list(list_thread_properties(story, describe_usage)),
         items=[
-            _make_item(first + index, place, shown, size.letters)
-            for index, place in enumerate(places[first : first + size.items])
+            replace(_make_item(number, place, shown, size.letters), commit=commits.get(number))
+            for number, place in enumerate(places[first : first + size.items], first)
         ],
         prompts=_list_prompts(places, size),
         page=page,
@@ -202,6 +241,11 @@ def number_calls(shown: ShownThread) -> dict[str, int]:
     }
 
 
+def list_commits(shown: ShownThread) -> list[CommitView]:
+    """What a thread has committed, in order."""
+    return _list_commits(_list_places(shown))
+
+
 class _PlacedItem(Struct, frozen=True):
     """An item, and the turn that begins with it."""
 
@@ -217,6 +261,35 @@ def _list_places(shown: ShownThread) -> list[_PlacedItem]:
         used = describe_usage(turn.usage) if turn.usage and turn.usage.total_tokens else ""
         first = _PlacedItem(turn.items[0], turn.number, used, find_heading(turn) or "(no text)")
         found += [first, *(_PlacedItem(item) for item in turn.items[1:])]
+    return found
+
+
+def _list_commits(places: Sequence[_PlacedItem]) -> list[CommitView]:
+    found: list[CommitView] = []
+    turn, heading, first, index = 0, "", 0, -1
+    for number, place in enumerate(places):
+        item = place.item
+        if place.heading:
+            turn, heading, index = place.turn, place.heading, -1
+        if isinstance(item, ReadableCall) or (
+            isinstance(item, ReadableMessage) and item.who == "assistant"
+        ):
+            first, index = (first if item.index == index else number), item.index
+        elif isinstance(item, ReadableNote) and item.commit is not None:
+            commit = CommitView(
+                hash=sanitize_text(item.commit.hash),
+                subject=sanitize_text(item.commit.subject)[:SUBJECT_LENGTH_MAX],
+                file_count=item.commit.file_count,
+                at=item.at,
+                version=item.version,
+                number=number,
+                first=number if index < 0 else first,
+                turn=turn,
+                heading=heading,
+                page=len(found) // COMMIT_COUNT + 1,
+            )
+            found.append(commit)
+            index = -1
     return found
 
 

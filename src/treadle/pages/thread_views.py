@@ -16,7 +16,7 @@ from treadle.pages.pictures import identify_picture, list_pictures
 from treadle.pages.ports import PageSource, ShownThread
 from treadle.pages.state_chart import make_chart
 from treadle.pages.thread_family import order_family
-from treadle.pages.thread_page import ITEM_COUNT, number_calls
+from treadle.pages.thread_page import COMMIT_COUNT, ITEM_COUNT, list_commits, number_calls
 from treadle.pages.thread_versions import TURN_COUNT, compare_versions, list_turn_versions
 from treadle.pages.thread_work import NO_WORK, ThreadWork, read_work
 from treadle.pages.work_trace import make_trace
@@ -52,6 +52,7 @@ class ThreadViews:
         views = {
             "pictures/{digest}": self._show_picture,
             "versions": self._show_versions,
+            "commits": self._show_commits,
             "trace": self._show_trace,
             "states": self._show_states,
             "family": self._show_family,
@@ -106,6 +107,27 @@ class ThreadViews:
         )
         keep_layout(request, answer)
         return answer
+
+    async def _show_commits(self, request: Request) -> Response:
+        name, page = request.path_params["thread_id"], read_number(request, "page")
+        source = await self._find_source(request)
+        shown, commits = await self._ask(
+            lambda: ((shown := source.read_thread(name)), list_commits(shown))
+        )
+        count = max(1, -(-len(commits) // COMMIT_COUNT))
+        page = page or count
+        if page > count:
+            raise PageRefusal(404, "There is no such page", f"The table has no page {page}.")
+        return self._render(
+            "commits.html",
+            visitor=source.visitor,
+            has_readers=source.has_readers,
+            links=make_links(request),
+            document=shown.story.document,
+            commits=[one for one in commits if one.page == page],
+            view={"page": page, "page_count": count},
+            item_count=ITEM_COUNT,
+        )
 
     async def _show_trace(self, request: Request) -> Response:
         turn = read_number(request, "turn")

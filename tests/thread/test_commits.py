@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.app.threads.thread_commits import list_thread_commits
 from treadle.core.events import PostToolsHookCompleted, UserInput
 from treadle.core.messages import Message
 from treadle.thread.codec import Entry
+from treadle.thread.commits import MadeCommit, read_commit
 
 WHOLE = "0123456789abcdef0123456789abcdef01234567"
 
 
-def made(*entries: Entry) -> list[tuple[str, int, str]]:
-    return list_thread_commits((seq, "", entry) for seq, entry in enumerate(entries, 1))
+def made(*entries: Entry) -> list[MadeCommit]:
+    return [found for entry in entries if (found := read_commit(entry)) is not None]
 
 
 def test_the_whole_hash_is_that_of_the_record_and_the_subject_that_of_the_note() -> None:
@@ -26,24 +26,25 @@ def test_the_whole_hash_is_that_of_the_record_and_the_subject_that_of_the_note()
         PostToolsHookCompleted(False, "not committed: a.py had changes of yours"),
         PostToolsHookCompleted(True, "tidied up"),
         PostToolsHookCompleted(True, "fertig", commit=WHOLE[::-1]),
-    ) == [(WHOLE, 2, "fix: add"), (WHOLE[::-1], 5, "")]
+    ) == [MadeCommit(WHOLE, "fix: add", 1), MadeCommit(WHOLE[::-1])]
 
 
 @pytest.mark.parametrize(
-    ("note", "subject"),
+    ("note", "subject", "count"),
     [
-        ("committed 0123456 fix: add (1 file)", "fix: add"),
-        ("committed 0123456 fix: 2 (2 files) at once (12 files)", "fix: 2 (2 files) at once"),
+        ("committed 0123456 fix: add (1 file)", "fix: add", 1),
+        ("committed 0123456 fix: 2 (2 files) at once (12 files)", "fix: 2 (2 files) at once", 12),
         (
             "committed 0123456 x (1 file); HEAD is detached: make a branch to keep it"
             "; a hook also committed b.py\nnot committed: c (a known secret in it)",
             "x",
+            1,
         ),
-        ("committed 0123456  (1 file)", ""),
+        ("committed 0123456  (1 file)", "", 1),
     ],
 )
-def test_an_older_journal_tells_it_in_the_note(note: str, subject: str) -> None:
-    assert made(PostToolsHookCompleted(True, note)) == [("0123456", 1, subject)]
+def test_an_older_journal_tells_it_in_the_note(note: str, subject: str, count: int) -> None:
+    assert made(PostToolsHookCompleted(True, note)) == [MadeCommit("0123456", subject, count)]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +56,7 @@ def test_an_older_journal_tells_it_in_the_note(note: str, subject: str) -> None:
         "committed 012345 x (1 file)",
         "committed 0123456 x",
         "committed nothing at all (1 file)",
+        f"committed 0123456 x ({'9' * 5000} files)",
         "not committed: committed 0123456 x (1 file)",
         "x\ncommitted 0123456 x (1 file)",
     ],
@@ -70,4 +72,4 @@ def test_a_hook_that_did_nothing_made_no_commit_whatever_it_says() -> None:
 @given(st.text(st.characters(exclude_characters="\n")), st.integers(0, 10**9))
 def test_every_subject_is_read_back_as_it_was_written(subject: str, count: int) -> None:
     note = f"committed 0123456 {subject} ({count} file{'s' * (count != 1)})"
-    assert made(PostToolsHookCompleted(True, note)) == [("0123456", 1, subject)]
+    assert made(PostToolsHookCompleted(True, note)) == [MadeCommit("0123456", subject, count)]
