@@ -41,7 +41,8 @@ MAY_USE: Final = {
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "agent/repositories.py": {"secrets"},  # names of clones
     "agent/task_lines.py": {"datetime"},  # such a moment in a file, asks no clock
-    "agent/job_mark.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
+    "agent/job_options.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
+    "fleet/job_mark.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/port.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/memory_scheduler.py": {"datetime"},  # whether that has come
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock

@@ -179,7 +179,7 @@ async def check_stalled(queue: Scheduler) -> None:
     dying = asyncio.create_task(queue.run(perform, ["default"], 1, stop))
     await begun.wait()
     assert await queue.retry_stalled() == []
-    assert await queue.count_workers() == 1
+    assert len((await queue.read_state()).workers) == 1
     dying.cancel()
     await asyncio.wait([dying])
 
@@ -246,7 +246,7 @@ async def check_drain(queue: Scheduler) -> None:
         stop.set()
         go_on.set()
     assert await statuses(queue) == {"first": JobStatus.DONE, "second": JobStatus.QUEUED}
-    assert await queue.count_workers() == 0
+    assert len((await queue.read_state()).workers) == 0
 
 
 async def check_removed(queue: Scheduler) -> None:

@@ -116,7 +116,7 @@ NOTHING_SAID: Final = {
         "/account/usage",
     ),
     *("/api/webhooks", "/api/invitations", "/api/requests", "/join/{secret}"),
-    *("/threads/{thread_id}/live", "/static/{name}"),
+    *("/threads/{thread_id}/live", "/fleet", "/fleet/live", "/static/{name}"),
 }
 """Paths that answer a colleague, and tell nothing that was said in a thread."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # what works is loaded when there is work: a program starts a
     from treadle.agent.agent_task import AgentTask
     from treadle.agent.agent_thread import AgentThread
     from treadle.agent.definition import AgentOptions, AgentTool, Instructions
-    from treadle.agent.job_mark import JobOptions
+    from treadle.agent.job_options import JobOptions
     from treadle.agent.result import Result
     from treadle.agent.submitted_task import SubmittedTask
     from treadle.mcp.server import MCPServer

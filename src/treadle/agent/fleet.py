@@ -11,18 +11,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from treadle.agent.job_mark import (
-    CANCELLED_TAG,
-    PROBLEM_NAME,
-    JobOptions,
-    Membership,
-    find_mark,
-    is_over,
-)
+from treadle.agent.job_options import JobOptions, Membership
 from treadle.agent.members import Members
 from treadle.agent.submitted_task import SubmittedTask, check_task, submit_task
 from treadle.agent.task_hand import TaskHand
 from treadle.errors import BuildError, ThreadBusyError, UsageError
+from treadle.fleet.job_mark import CANCELLED_TAG, PROBLEM_NAME, find_mark, is_over
 from treadle.fleet.port import DEFAULT_QUEUE, JobState, Scheduler
 from treadle.fleet.worker import DEATHS_MAX, SWEEP_S, FleetWorker
 from treadle.thread.facts import ExtraSet, Tagged

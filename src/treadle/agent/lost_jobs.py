@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
-from treadle.agent.job_mark import CANCELLED_TAG, find_mark, find_problem, is_over
 from treadle.agent.members import Members
 from treadle.errors import (
     DamagedJournalError,
@@ -20,6 +19,7 @@ from treadle.errors import (
     TreadleError,
     UnknownThreadError,
 )
+from treadle.fleet.job_mark import CANCELLED_TAG, find_mark, find_problem, is_over
 from treadle.fleet.port import OPEN_STATUSES, Job, JobState, JobStatus
 from treadle.thread.fold import ThreadFold
 

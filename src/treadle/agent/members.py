@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from treadle.agent.definition import AgentDefinition
-from treadle.agent.job_mark import find_mark
 from treadle.errors import UnknownThreadError, UsageError
+from treadle.fleet.job_mark import find_mark
 from treadle.store.threads import AnyThreads
 from treadle.thread.codec import Entry
 from treadle.thread.fold import ThreadFold

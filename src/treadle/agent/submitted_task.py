@@ -11,14 +11,7 @@ from typing import Any, Final, Generic, cast
 from treadle.agent.builders import make_builder, open_engine
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.definition import AgentDefinition
-from treadle.agent.job_mark import (
-    CANCELLED_TAG,
-    JobMark,
-    JobOptions,
-    Membership,
-    find_mark,
-    find_problem,
-)
+from treadle.agent.job_options import JobOptions, Membership
 from treadle.agent.result import Result
 from treadle.agent.type_variables import OutputT
 from treadle.core.approval import Decision, Question
@@ -32,6 +25,7 @@ from treadle.errors import (
     UnknownThreadError,
     UsageError,
 )
+from treadle.fleet.job_mark import CANCELLED_TAG, JobMark, find_mark, find_problem
 from treadle.runtime.output_modes import find_output_mode
 from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Recovered

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from treadle.agent.builders import open_engine
 from treadle.agent.definition import AgentDefinition
-from treadle.agent.job_mark import (
+from treadle.agent.lost_changes import describe_lost_changes
+from treadle.agent.lost_jobs import LostJobs
+from treadle.agent.members import Members
+from treadle.core.task.table import State
+from treadle.errors import StoreError, ThreadBusyError, TreadleError, UnknownThreadError
+from treadle.fleet.job_mark import (
     CANCELLED_TAG,
     PROBLEM_NAME,
     JobMark,
@@ -18,11 +23,6 @@ from treadle.agent.job_mark import (
     find_mark,
     is_over,
 )
-from treadle.agent.lost_changes import describe_lost_changes
-from treadle.agent.lost_jobs import LostJobs
-from treadle.agent.members import Members
-from treadle.core.task.table import State
-from treadle.errors import StoreError, ThreadBusyError, TreadleError, UnknownThreadError
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus
 from treadle.outputs import Output, StateStarted, TurnFinished, TurnOutcome
 from treadle.runtime.engine import AgentEngine

@@ -6,23 +6,22 @@ from typing import Final
 
 import click
 
-from treadle.agent.fleet_file import FleetView
+from treadle.fleet.overview import ORDER, FleetView
 from treadle.models.prices.usage_text import describe_cost
 from treadle.thread.ids import ShortIds
 from treadle.thread.safe_text import sanitize_text
 
 _TITLE_MAX: Final = 50
 _PROBLEM_MAX: Final = 100
-_ORDER: Final = ("running", "waiting", "failed", "queued", "cancelled", "done")
 
 
 def print_fleet(view: FleetView) -> None:
     """One line for all of it, then one for each task."""
-    workers = "1 worker" if view.workers == 1 else f"{view.workers} workers"
-    counts = [f"{view.counts[name]} {name}" for name in _ORDER if name in view.counts]
+    workers = "1 worker" if len(view.workers) == 1 else f"{len(view.workers)} workers"
+    counts = [f"{view.counts[name]} {name}" for name in ORDER if name in view.counts]
     click.echo(" · ".join([workers, *counts]))
     ids = ShortIds(one.thread for one in view.tasks)
-    for one in sorted(view.tasks, key=lambda task: _ORDER.index(task.status)):
+    for one in view.tasks:
         is_due = one.attempts and one.status in ("running", "queued")
         tries = f"try {one.attempts + 1}" if is_due else ""
         words = [one.agent, one.user, tries, describe_cost(one.usage), one.problem[:_PROBLEM_MAX]]

@@ -10,7 +10,17 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from treadle.fleet.port import OPEN_STATUSES, Job, JobEnd, JobState, JobStatus, Perform
+from treadle.fleet.port import (
+    OPEN_STATUSES,
+    SHOWN_COUNT,
+    Job,
+    JobEnd,
+    JobState,
+    JobStatus,
+    Perform,
+    QueueState,
+    WorkerState,
+)
 
 _POLL_S = 0.02
 
@@ -37,7 +47,7 @@ class MemoryScheduler:
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
-        self._workers: set[int] = set()
+        self._workers: dict[int, WorkerState] = {}
         self._numbers = count(1)
 
     async def submit(self, jobs: Sequence[Job]) -> None:
@@ -57,7 +67,8 @@ class MemoryScheduler:
     ) -> None:
         """See `Scheduler.run`."""
         worker = next(self._numbers)
-        self._workers.add(worker)
+        state = WorkerState(str(worker), "this process", tuple(queues), concurrency)
+        self._workers[worker] = state
         running: set[asyncio.Task[None]] = set()
         try:
             while not stop.is_set():
@@ -70,7 +81,7 @@ class MemoryScheduler:
             if running:
                 await asyncio.wait(running)
         finally:
-            self._workers.discard(worker)
+            self._workers.pop(worker)
             for task in running:
                 task.cancel()
 
@@ -169,9 +180,19 @@ class MemoryScheduler:
             for one in newest.values()
         ]
 
-    async def count_workers(self) -> int:
-        """See `Scheduler.count_workers`."""
-        return len(self._workers)
+    async def read_state(self) -> QueueState:
+        """See `Scheduler.read_state`."""
+        states = await self.list()
+        counts: dict[str, Counter[str]] = {}
+        for one in states:
+            counts.setdefault(one.job.queue, Counter())[one.status.value] += 1
+        shown: list[JobState] = []
+        for status in JobStatus:
+            some = [one for one in states if one.status is status]
+            is_open = status in OPEN_STATUSES
+            shown += some[:SHOWN_COUNT] if is_open else some[-SHOWN_COUNT:]
+        by_queue = {name: dict(found) for name, found in counts.items()}
+        return QueueState((*self._workers.values(),), by_queue, tuple(shown))
 
     async def close(self) -> None:
         """Nothing is to be ended."""

@@ -74,13 +74,44 @@ class JobState(Struct, frozen=True):
     """A job as the queue has it.
 
     `attempts` is how often it was begun before; `worker` is who works on it, as the queue calls
-    them, and empty if nobody does.
+    them, and empty if nobody does. `since` is when it came to stand so, where that is asked for:
+    UTC, in the form of records.
     """
 
     job: Job
     status: JobStatus
     attempts: int = 0
     worker: str = ""
+    since: str = ""
+
+
+class WorkerState(Struct, frozen=True):
+    """A worker that was heard of lately. Times are UTC, in the form of records.
+
+    `id` is what the queue calls it, `name` its machine and its process.
+    """
+
+    id: str
+    name: str
+    queues: tuple[str, ...]
+    concurrency: int
+    started_at: str = ""
+    heard_at: str = ""
+
+
+class QueueState(Struct, frozen=True):
+    """How a queue stands: workers, how many jobs each queue has of each status, and some of them.
+
+    Of each status there are `SHOWN_COUNT` jobs at most: those that are at work, wait or are queued
+    for longest, and of those that are over the newest.
+    """
+
+    workers: tuple[WorkerState, ...]
+    counts: dict[str, dict[str, int]]
+    jobs: tuple[JobState, ...]
+
+
+SHOWN_COUNT = 20
 
 
 Perform: TypeAlias = Callable[[Job, asyncio.Event], Awaitable[JobEnd]]
@@ -157,8 +188,8 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def count_workers(self) -> int:
-        """How many workers have been heard of lately."""
+    async def read_state(self) -> QueueState:
+        """How it stands, for people."""
         ...
 
     async def close(self) -> None:

@@ -22,14 +22,14 @@ from psycopg_pool import PoolTimeout
 
 from treadle.errors import StoreError
 from treadle.fleet import queue_lists
-from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
-from treadle.fleet.queue_rows import (
+from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform, QueueState
+from treadle.fleet.queue_rows import PRIORITY_STEP, leave_row, make_row, read_job
+from treadle.fleet.queue_tables import (
+    MAKE_WORKERS,
     PREFIX,
-    PRIORITY_STEP,
+    READ_STATE,
     WAITING_QUEUE,
-    leave_row,
-    make_row,
-    read_job,
+    make_queue_state,
 )
 from treadle.fleet.queue_worker import QueueWorker
 
@@ -105,7 +105,8 @@ class ProcrastinateScheduler:
         async with self._reach():
             pass
         names = [PREFIX + name for name in queues]
-        worker = QueueWorker(self._app, perform, names, concurrency, self._heartbeat_s)
+        beats = (self._heartbeat_s, self._stalled_s)
+        worker = QueueWorker(self._app, perform, names, concurrency, beats)
         await worker.run(stop, self._poll_s)
 
     async def retry_stalled(self) -> list[str]:
@@ -151,15 +152,12 @@ class ProcrastinateScheduler:
         async with self._reach():
             return await queue_lists.list_all(self._app)
 
-    async def count_workers(self) -> int:
-        """See `Scheduler.count_workers`."""
+    async def read_state(self) -> QueueState:
+        """See `Scheduler.read_state`."""
         async with self._reach():
-            found = await self._app.connector.execute_query_one_async(
-                "SELECT count(*) AS number FROM procrastinate_workers WHERE last_heartbeat "
-                "> now() - make_interval(secs => %(stalled_s)s)",
-                stalled_s=self._stalled_s,
-            )
-        return int(found["number"])
+            ask = self._app.connector.execute_query_all_async
+            workers, counts, jobs = [await ask(one, threads=None) for one in READ_STATE]
+        return make_queue_state(workers, counts, jobs)
 
     async def close(self) -> None:
         """See `Scheduler.close`."""
@@ -197,3 +195,4 @@ class ProcrastinateScheduler:
                 found = await connection.execute("SELECT to_regclass(%s)", (name,))
                 if (await found.fetchone() or [None])[0] is None:
                     await connection.execute(statement.encode())
+            await connection.execute(MAKE_WORKERS.encode())

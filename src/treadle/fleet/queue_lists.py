@@ -11,7 +11,8 @@ from procrastinate import App
 from procrastinate.jobs import Job as Row
 
 from treadle.fleet.port import JobState, JobStatus
-from treadle.fleet.queue_rows import PREFIX, find_status, read_job
+from treadle.fleet.queue_rows import find_status, read_job
+from treadle.fleet.queue_tables import PREFIX
 
 INDEXES: Final = {
     # Of a thread's jobs; Procrastinate's own knows those only that are not over.

@@ -8,11 +8,8 @@ from procrastinate import App, exceptions
 from procrastinate.jobs import Job as Row
 
 from treadle.fleet.port import Job, JobEnd, JobStatus
+from treadle.fleet.queue_tables import PREFIX, STATES, WAITING_QUEUE
 
-PREFIX: Final = "treadle/"
-"""Before the names of our queues: the database may have others."""
-WAITING_QUEUE: Final = PREFIX + "(waiting)"
-"""What waits for a person; no name that somebody gives has parentheses."""
 PRIORITY_STEP: Final = 1_000_000
 """Between two priorities there is room for so many jobs of one user that wait."""
 
@@ -22,12 +19,6 @@ _ENDS: Final = {
     JobStatus.DONE: "succeeded",
     JobStatus.FAILED: "failed",
     JobStatus.CANCELLED: "aborted",
-}
-_STATES: Final = {
-    "todo": JobStatus.QUEUED,
-    "doing": JobStatus.RUNNING,
-    "succeeded": JobStatus.DONE,
-    "failed": JobStatus.FAILED,
 }
 
 # A row that another worker was given has that one, or more attempts. (What is put together here are
@@ -76,7 +67,7 @@ def find_status(row: Row) -> JobStatus:
     """Where the job of a row stands."""
     if row.status == "todo" and row.queue == WAITING_QUEUE:
         return JobStatus.WAITING
-    return _STATES.get(row.status or "", JobStatus.CANCELLED)
+    return STATES.get(row.status or "", JobStatus.CANCELLED)
 
 
 async def leave_row(app: App, row: Row, end: JobEnd) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import socket
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,6 +20,7 @@ from psycopg_pool import PoolTimeout
 
 from treadle.fleet.port import JobEnd, JobStatus, Perform
 from treadle.fleet.queue_rows import leave_row, read_job
+from treadle.fleet.queue_tables import ADD_WORKER, PREFIX
 
 _log = logging.getLogger("treadle.fleet")
 
@@ -42,7 +45,7 @@ class QueueWorker:
         perform: works on a job.
         queues: by their names in the database.
         concurrency: how many jobs at a time.
-        heartbeat_s: how often it says that it lives.
+        beats: how often it says that it lives, and how long it is believed without it.
     """
 
     def __init__(
@@ -51,11 +54,11 @@ class QueueWorker:
         perform: Perform,
         queues: Sequence[str],
         concurrency: int,
-        heartbeat_s: float,
+        beats: tuple[float, float],
     ) -> None:
         self._app, self._manager = app, app.job_manager
         self._perform, self._queues, self._concurrency = perform, queues, concurrency
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s, self._stalled_s = beats
         self._worker: int | None = None
         self._running: dict[asyncio.Task[None], tuple[Row, asyncio.Event]] = {}
         self._news = asyncio.Event()
@@ -92,7 +95,7 @@ class QueueWorker:
         try:
             if self._worker is None:
                 await self._manager.prune_stalled_workers(_FORGOTTEN_S)
-                self._worker = await self._manager.register_worker()
+                self._worker = await self._register()
             await self._settle_doubt()
             self._is_in_doubt = True  # if the answer is lost, it may be ours all the same
             row = await self._manager.fetch_job(self._queues, self._worker)
@@ -109,6 +112,18 @@ class QueueWorker:
         self._running[task] = (row, cancelled)
         task.add_done_callback(self._forget)
         return True
+
+    async def _register(self) -> int:
+        worker = await self._manager.register_worker()
+        await self._app.connector.execute_query_all_async(
+            ADD_WORKER,
+            id=worker,
+            name=f"{socket.gethostname()}:{os.getpid()}",
+            queues=[name.removeprefix(PREFIX) for name in self._queues],
+            concurrency=self._concurrency,
+            stalled_s=self._stalled_s,
+        )
+        return worker
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)

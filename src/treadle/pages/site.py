@@ -63,6 +63,7 @@ HEADERS: Final = {
 _MEDIA_TYPES: Final = {
     "pages.css": "text/css",
     "live.js": "text/javascript",
+    "fleet.js": "text/javascript",
     "times.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }

@@ -18,6 +18,7 @@ from treadle.server.http.admin_pages import AdminPages
 from treadle.server.http.endpoint_calls import Resource
 from treadle.server.http.endpoints import Endpoint
 from treadle.server.http.feed_pages import FeedPages
+from treadle.server.http.fleet_pages import FleetPages
 from treadle.server.http.invitation_pages import InvitationPages
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.reader_pages import ReaderPages
@@ -123,6 +124,7 @@ def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
         AccountPages,
         AdminPages,
         FeedPages,
+        FleetPages,
         InvitationPages,
         ReaderPages,
         RetentionPages,

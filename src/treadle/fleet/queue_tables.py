@@ -1,0 +1,117 @@
+"""How a queue on PostgreSQL stands, asked of its tables: by fleets, and by pages of a server there.
+
+Procrastinate knows of a worker that it lives. What people want to know stands in a table of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from treadle.fleet.port import SHOWN_COUNT, Job, JobState, JobStatus, QueueState, WorkerState
+
+PREFIX: Final = "treadle/"
+"""Before the names of our queues: the database may have others."""
+WAITING_QUEUE: Final = PREFIX + "(waiting)"
+"""What waits for a person; no name that somebody gives has parentheses."""
+STATES: Final = {
+    "todo": JobStatus.QUEUED,
+    "doing": JobStatus.RUNNING,
+    "succeeded": JobStatus.DONE,
+    "failed": JobStatus.FAILED,
+}
+"""What the status of a row is to us; what waits is told by its queue, the rest is cancelled."""
+
+MAKE_WORKERS: Final = """
+    CREATE TABLE IF NOT EXISTS treadle_workers (
+        id bigint PRIMARY KEY REFERENCES procrastinate_workers (id) ON DELETE CASCADE,
+        name text NOT NULL,
+        queues text[] NOT NULL,
+        concurrency integer NOT NULL,
+        stalled_s double precision NOT NULL,
+        started_at timestamptz NOT NULL DEFAULT now()
+    )
+"""
+ADD_WORKER: Final = """
+    INSERT INTO treadle_workers (id, name, queues, concurrency, stalled_s)
+    VALUES (%(id)s, %(name)s, %(queues)s::text[], %(concurrency)s, %(stalled_s)s)
+    ON CONFLICT DO NOTHING RETURNING id
+"""
+HAS_TABLES: Final = "SELECT to_regclass('treadle_workers') IS NOT NULL"
+IS_ALIVE: Final = "last_heartbeat > now() - make_interval(secs => stalled_s)"
+READ_MARK: Final = f"""
+    SELECT (SELECT max(id) FROM procrastinate_events), string_agg(id::text, ' ' ORDER BY id)
+    FROM treadle_workers JOIN procrastinate_workers USING (id) WHERE {IS_ALIVE}
+"""  # noqa: S608
+"""What is another one when a job or a worker stands differently than before."""
+
+# What is put together here are constants.
+_CASES: Final = " ".join(f"WHEN '{one}' THEN '{state.value}'" for one, state in STATES.items())
+_NEWEST: Final = f"""
+    WITH newest AS (
+        SELECT DISTINCT ON (lock) *, CASE
+            WHEN status = 'todo' AND queue_name = '{WAITING_QUEUE}' THEN 'waiting'
+            ELSE CASE status {_CASES} ELSE 'cancelled' END
+        END AS state
+        FROM procrastinate_jobs
+        WHERE starts_with(queue_name, '{PREFIX}')
+            AND (%(threads)s::text[] IS NULL OR lock = ANY(%(threads)s::text[]))
+        ORDER BY lock, (status = 'doing') DESC, id DESC
+    )
+"""  # noqa: S608
+_FORM: Final = 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'
+
+
+def _tell(moment: str) -> str:
+    return f"coalesce(to_char({moment} AT TIME ZONE 'UTC', '{_FORM}'), '')"
+
+
+LIST_WORKERS: Final = f"""
+    SELECT id::text, name, queues, concurrency, {_tell("started_at")} AS started_at,
+        {_tell("last_heartbeat")} AS heard_at
+    FROM treadle_workers JOIN procrastinate_workers USING (id)
+    WHERE {IS_ALIVE} ORDER BY id
+"""  # noqa: S608
+COUNT_JOBS: Final = f"""
+    {_NEWEST} SELECT args->>'queue' AS queue, state, count(*) AS number
+    FROM newest GROUP BY 1, 2 ORDER BY 1, 2
+"""  # noqa: S608
+_SINCE: Final = (
+    "(SELECT max(at) FROM procrastinate_events WHERE job_id = shown.id AND type <> 'scheduled')"
+)
+LIST_JOBS: Final = f"""
+    {_NEWEST} SELECT lock AS thread, task_name AS agent, args, state, attempts,
+        CASE state WHEN 'running' THEN worker_id::text END AS worker,
+        {_tell(_SINCE)} AS since
+    FROM (
+        SELECT *, row_number() OVER (
+            PARTITION BY state
+            ORDER BY CASE WHEN state IN ('running', 'waiting', 'queued') THEN id ELSE -id END
+        ) AS place FROM newest
+    ) AS shown WHERE place <= {SHOWN_COUNT} ORDER BY id
+"""  # noqa: S608
+READ_STATE: Final = (LIST_WORKERS, COUNT_JOBS, LIST_JOBS)
+"""Their rows are what `make_queue_state` takes. `threads` says which; nothing for all."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def make_queue_state(workers: Rows, counts: Rows, jobs: Rows) -> QueueState:
+    """How a queue stands, of the rows that each statement of `READ_STATE` has given."""
+    by_queue: dict[str, dict[str, int]] = {}
+    for one in counts:
+        by_queue.setdefault(one["queue"], {})[one["state"]] = one["number"]
+    return QueueState(
+        tuple(WorkerState(**{**one, "queues": tuple(one["queues"])}) for one in workers),
+        by_queue,
+        tuple(_make_job_state(one) for one in jobs),
+    )
+
+
+def _make_job_state(row: Mapping[str, Any]) -> JobState:
+    told = row["args"]
+    deaths = told.get("deaths", 0)  # earlier versions did not count them
+    queue, priority, user = told["queue"], told["priority"], told["user"]
+    job = Job(row["thread"], row["agent"], queue, priority, user, deaths=deaths)
+    status = JobStatus(row["state"])
+    return JobState(job, status, row["attempts"], row["worker"] or "", row["since"])
