@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from contextlib import closing
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,6 +16,7 @@ from starlette.routing import Route
 
 from core.samples import CONFIG, answer, call, ended, said, success
 from media_samples import attachment, png
+from server.chains import chain
 from server.people import People, at
 from server.running import Reply, Running, request
 from server.test_pages import Site
@@ -35,7 +37,7 @@ from treadle.server.http.app import ENDPOINTS
 from treadle.server.http.read_notes import ReadNotes
 from treadle.server.refusals import Refusal
 from treadle.server.threads import thread_reads, threads
-from treadle.thread.facts import Configured
+from treadle.thread.facts import Base, Configured
 
 CANARY: Final = "xyzzy"
 """A word that stands in messages, outputs and pictures of the thread, and in no list."""
@@ -355,3 +357,39 @@ def test_the_page_of_readers_is_the_owners(site: Site) -> None:
     with site.people.reading() as context:
         found: tuple[ReadLine, ...] = thread_reads.list_readers(context, ID).reads
     assert [(one.reader, one.ways) for one in found] == [("member", ("page",))]
+
+
+def test_who_makes_a_fork_of_a_colleagues_thread_is_noted(site: Site) -> None:
+    """Streams of changes name its last record, so nothing of it has to be fetched for that."""
+    plant_thread(site.people)
+    with site.people.reading("member") as context:
+        [head] = threads.list_changes(context, 0, 10)
+    for number, name in ((2, "member"), (3, "owner")):
+        fork = chain(number, [(said("on"),)], base=Base(ID, head.version, head.hash))
+        token = site.people.token(name)
+        reply = site.server.ask(
+            "POST",
+            f"/api/threads/{fork.thread}/records",
+            token,
+            fork.data,
+            content_type="application/x-ndjson",
+            if_match=f'"0-{"0" * 32}"',
+        )
+        assert reply.status == 200
+        reply = site.server.ask("GET", f"/api/threads/{fork.thread}", token)
+        assert CANARY.encode() in reply.body
+    [row] = list_rows(site.people.database)
+    assert (row.thread_id, row.user_id) == (ID, site.people["member"].user_id)
+    assert (row.ways, row.addresses) == ("fork", "127.0.0.1")
+
+
+def test_the_statement_of_the_docs_removes_what_is_older(database: Database) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    found = re.search(r"DELETE FROM thread_reads WHERE hour < '(\d{4}-\d\d-\d\dT\d\d)'", page)
+    assert found is not None
+    notes = make_notes(database)
+    for when in ("2025-11-20T23:59:59", "2025-11-21T00:00:00", "2026-01-01T00:00:00"):
+        keep(notes, [ThreadRead("T-1", 1)], "page", "10.0.0.1", f"{when}.000000Z")
+    with database.write() as db:
+        db.execute(text(found[0]))
+    assert [row.hour for row in list_rows(database)] == ["2025-11-21T00", "2026-01-01T00"]

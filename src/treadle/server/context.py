@@ -73,7 +73,7 @@ class Context(Struct, frozen=True):
     now: str
     reads: list[ThreadRead] = field(default_factory=list)
 
-    def note_read(self, key: str, owner_id: int, share_id: int = 0) -> None:
+    def note_read(self, key: str, owner_id: int | None, share_id: int = 0) -> None:
         """Note that the caller is given something of a thread; nothing if it is the caller's."""
         user_id = self.caller.user_id or 0
         if user_id != owner_id:

@@ -288,7 +288,7 @@ def _read_fold(db: Connection, key: str, mark: Mark) -> CachedFold:
         if header.base is None:
             break
         base: Base = header.base
-        below = find_base_key(db, base, _find_owner(db, key))
+        below = find_base_key(db, base, find_owner(db, key))
         if below is None:
             raise make_missing_base_refusal()
         key, mark = below, find_base_mark(db, below, base) or Mark(base.version, base.hash)
@@ -306,7 +306,8 @@ def _read_fold(db: Connection, key: str, mark: Mark) -> CachedFold:
     return folded
 
 
-def _find_owner(db: Connection, key: str) -> int | None:
+def find_owner(db: Connection, key: str) -> int | None:
+    """Whose a thread is."""
     return db.execute(select(threads.c.owner_id).where(threads.c.key == key)).scalar_one_or_none()
 
 

@@ -23,6 +23,7 @@ from treadle.server.data.fold_cache import (
     CachedFold,
     decode_header,
     find_base_key,
+    find_owner,
     has_mark,
     load_fold,
     make_initial_fold,
@@ -223,6 +224,8 @@ def create_thread(
         Refusal: as `push_records`.
     """
     header, below = check_header(context, thread_id, batch)
+    if below is not None:  # what was said in it is the caller's to read from now on
+        context.note_read(below, find_owner(context.db, below))
     quotas.check_quota(context, batch.size, is_new=True)
     key = choose_key(context, thread_id) if purged is None else purged.key
     folded = make_initial_fold(context.db, key, header, below)

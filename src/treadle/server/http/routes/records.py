@@ -154,6 +154,7 @@ ENDPOINTS: Final = (
         base=IfMatch.MUST,
         answer=ThreadHead,
         has_tag=True,
+        way="fork",  # nothing else is read by it
         codes=_PUSH_CODES,
     ),
     Endpoint(
