@@ -38,6 +38,7 @@ MAY_USE: Final = {
     "app/remote/remote_answers.py": {"datetime", "secrets", "time"},
     "app/sessions/situation.py": {"datetime"},  # the date that an agent is told
     "store/file_replacement.py": {"secrets"},  # names of temporary files
+    "platform/shared_sync.py": {"time"},  # how long syncs take
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "agent/repositories.py": {"secrets"},  # names of clones
     "agent/task_lines.py": {"datetime"},  # such a moment in a file, asks no clock

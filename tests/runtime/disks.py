@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from treadle.store.disk import PosixDisk
@@ -25,6 +25,10 @@ class WatchedDisk(PosixDisk):
         """Called before each operation on a journal; may raise an `OSError`."""
         self.left_by_failed_write: Callable[[bytes], bytes] = lambda data: b""
         """What is in the file after a write that failed."""
+        self.while_shared: Callable[[], None] | None = None
+        """Many journals are synced at once if this is set; called in the thread of such a sync."""
+        self.shared_counts: list[int] = []
+        """How many journals each of these syncs was for."""
         self._paths: dict[int, str] = {}
         self._durable: dict[str, int] = {}
         self._is_dead = False
@@ -83,6 +87,21 @@ class WatchedDisk(PosixDisk):
     def sync(self, handle: int) -> None:
         self._begin("sync", self._paths.get(handle, ""), handle)
         self._durable[self._paths[handle]] = os.fstat(handle).st_size
+
+    def find_shared_sync(self, handles: Sequence[int]) -> Callable[[], None] | None:
+        if self.while_shared is None or len(handles) < 2:
+            return None
+        # What is written from now on is not what this sync is for.
+        sizes = {self._paths[handle]: os.fstat(handle).st_size for handle in handles}
+        while_shared = self.while_shared
+
+        def sync_all() -> None:
+            while_shared()
+            self.shared_counts.append(len(sizes))
+            for path, size in sizes.items():
+                self._durable[path] = max(size, self._durable[path])
+
+        return sync_all
 
     def sync_folder(self, path: str) -> None:
         self._begin("sync_folder", path)

@@ -51,6 +51,15 @@ def parse_mount_info(text: str) -> Iterator[tuple[str, str]]:
             yield fields[4].replace("\\040", " "), rest.split()[0]
 
 
+def parse_mount_devices(text: str) -> Iterator[tuple[str, str]]:
+    """Each mount of Linux's list: its device as `major:minor`, and its type."""
+    for line in text.splitlines():
+        head, _, rest = line.partition(" - ")
+        fields = head.split()
+        if len(fields) >= 5 and rest:
+            yield fields[2], rest.split()[0]
+
+
 def parse_mount_list(text: str) -> Iterator[tuple[str, str]]:
     """Each mount that the program of macOS prints: where it is, and its type."""
     for line in text.splitlines():

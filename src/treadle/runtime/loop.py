@@ -31,7 +31,7 @@ from treadle.errors import DiskError
 from treadle.outputs import Ending, TurnFinished, TurnOutcome
 from treadle.runtime.inbox import StopRequest
 from treadle.runtime.parts import TurnParts
-from treadle.runtime.ports import StartedTools
+from treadle.runtime.ports import have_start
 from treadle.runtime.stored_outputs import find_output_reader
 from treadle.runtime.turn_end import TurnEnd
 from treadle.runtime.turn_timer import TurnTimer
@@ -196,7 +196,7 @@ class TurnLoop:
         """
         tools = self._performer.tools
         is_due = isinstance(self._turn.due, SendLlmRequest) and not self._has_prepared_tools
-        if not is_due or not isinstance(tools, StartedTools):
+        if not is_due or not have_start(tools):
             return False
         notices = await self._inbox.run_unless_stopped(tools.prepare())
         self._has_prepared_tools = True

@@ -15,9 +15,9 @@ from treadle.outputs import Output
 from treadle.runtime.ports import (
     FileStateSaver,
     LivePublisher,
-    StartedTools,
     TextRedactor,
     Workspace,
+    have_start,
 )
 from treadle.runtime.subagents import SubAgent
 from treadle.server_questions import AskPersonForServer
@@ -73,5 +73,5 @@ def check_parts(writer: object, provider: object, tools: object) -> None:
 
 def recall_tools(tools: object, config: AgentConfig) -> None:
     """Tell tools that are started later what the thread has recorded of them."""
-    if isinstance(tools, StartedTools):
+    if have_start(tools):
         tools.recall(config.tools)

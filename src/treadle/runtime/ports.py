@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeGuard
 
 from treadle.core.actions import AgentAction
 from treadle.core.approval import Scope
@@ -18,6 +18,7 @@ from treadle.core.tools import (
     ToolDefinition,
     ToolProgress,
 )
+from treadle.runtime.group_sync import SyncMember
 from treadle.server_questions import AnswerServer
 from treadle.thread.codec import Entry
 from treadle.thread.facts import FilesSaved, GitObserved
@@ -100,7 +101,6 @@ class Tools(Protocol):
         ...
 
 
-@runtime_checkable
 class StartedTools(Protocol):
     """Tools of which some are run by programs that have to be started first.
 
@@ -122,7 +122,15 @@ class StartedTools(Protocol):
         ...
 
 
-@runtime_checkable
+def have_start(tools: object) -> TypeGuard[StartedTools]:
+    """Whether these are tools of which some are started first.
+
+    Not asked with `isinstance` and a protocol: each turn asks several times, and that looked at the
+    protocol's names anew each time, for a tenth of what a turn costs.
+    """
+    return hasattr(tools, "recall") and hasattr(tools, "prepare")
+
+
 class AskingTools(Protocol):
     """Tools of which some are run by programs that may ask something back in a call."""
 
@@ -134,6 +142,11 @@ class AskingTools(Protocol):
             answer: has a question answered; may raise `StoreError`.
         """
         ...
+
+
+def have_questions(tools: object) -> TypeGuard[AskingTools]:
+    """Whether these are tools of which some may ask something back."""
+    return hasattr(tools, "answer_with")
 
 
 class Workspace(Protocol):
@@ -287,6 +300,11 @@ class Writer(Protocol):
 
         To change the thread costs more than a disk takes, so those of folders are not.
         """
+        ...
+
+    @property
+    def member(self) -> SyncMember | None:
+        """It as one of those whose syncs may be one; `None` if it is synced by itself."""
         ...
 
     def now(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard
 
 from msgspec.structs import replace
 
@@ -28,7 +28,6 @@ from treadle.runtime.ports import Tools
 from treadle.runtime.thread_journal import ThreadJournal
 
 
-@runtime_checkable
 class CheckedTools(Protocol):
     """Tools that can tell before a call runs that it would fail."""
 
@@ -40,6 +39,11 @@ class CheckedTools(Protocol):
         Never raises. With `explains` it may take its time to find what helps the model.
         """
         ...
+
+
+def have_checks(tools: object) -> TypeGuard[CheckedTools]:
+    """Whether these are tools that can tell so."""
+    return hasattr(tools, "refusal_of")
 
 
 class CallLook(NamedTuple):
@@ -90,7 +94,7 @@ async def end_refused_call(journal: ThreadJournal, tools: Tools, call: ToolCall)
     scope = tools.scope_of(call)
     if (refusal := _find_redaction(journal, call, scope)) is not None:
         return refusal
-    if isinstance(tools, CheckedTools):
+    if have_checks(tools):
         sightings = list_sightings(journal)
         found = await asyncio.to_thread(tools.refusal_of, call, sightings, explains=True)
         if found is not None:
@@ -112,7 +116,7 @@ def _find_refusal(
     journal: ThreadJournal, tools: Tools, call: ToolCall, scope: Scope | None
 ) -> Outcome | None:
     refusal = _find_redaction(journal, call, scope)
-    if refusal is None and isinstance(tools, CheckedTools):
+    if refusal is None and have_checks(tools):
         refusal = tools.refusal_of(call, list_sightings(journal))
     return refusal
 

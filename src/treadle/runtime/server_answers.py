@@ -16,7 +16,7 @@ from treadle.core.llm import LlmRequest, Usage
 from treadle.core.messages import Message, ToolCall
 from treadle.runtime.approvals import Approvals
 from treadle.runtime.calls import CallLimit
-from treadle.runtime.ports import AskingTools, Tools
+from treadle.runtime.ports import Tools, have_questions
 from treadle.runtime.thread_journal import ThreadJournal
 from treadle.server_questions import (
     AskPersonForServer,
@@ -77,7 +77,7 @@ class ServerAnswers:
         Yields what says, when it is over, how much a model has used for its server.
         """
         self._limits[call.id] = limit
-        if isinstance(tools, AskingTools):
+        if have_questions(tools):
             tools.answer_with(self._journal.writer.thread_id, self.answer)
         try:
             yield lambda: self._used.pop(call.id, None)

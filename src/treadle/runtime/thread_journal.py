@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from treadle.core.actions import AgentAction
 from treadle.core.machine import Machine
 from treadle.errors import StoreError
 from treadle.outputs import Output
+from treadle.runtime.group_sync import find_group_syncs
 from treadle.runtime.ports import Writer
 from treadle.thread.codec import Entry
 from treadle.thread.fold import ThreadFold
@@ -20,6 +21,31 @@ SYNC_THREAD_COUNT: Final = 16
 _SYNCS: Final = ThreadPoolExecutor(SYNC_THREAD_COUNT, thread_name_prefix="treadle-sync")
 """Where a store over a network is waited for. Not the loop's own pool: a tool may take hours there,
 and no other agent may wait for it. Threads are started when there is something to wait for."""
+
+
+class PendingSync(Protocol):
+    """A sync that was begun and is waited for."""
+
+    async def wait(self) -> None:
+        """Until it has ended; whoever is cancelled here does not end it. Raises `StoreError`."""
+        ...
+
+    def result(self) -> None:
+        """Wait for it here and now. Raises `StoreError`."""
+        ...
+
+
+class _ThreadSync:
+    """A sync of a store over a network, in a thread."""
+
+    def __init__(self, future: Future[None]) -> None:
+        self._future = future
+
+    async def wait(self) -> None:
+        await asyncio.shield(asyncio.wrap_future(self._future))
+
+    def result(self) -> None:
+        self._future.result()
 
 
 class ThreadJournal:
@@ -43,7 +69,7 @@ class ThreadJournal:
         self._on_error = on_error
         self._listeners: list[Callable[[Output], None]] = []
         self._announced: list[Output] = []
-        self._pending: tuple[Future[None], list[Output]] | None = None
+        self._pending: tuple[PendingSync, list[Output]] | None = None
         self._batch_count = 0
         self._end_listeners: list[Callable[[], None]] = []
 
@@ -84,7 +110,7 @@ class ThreadJournal:
         self._emit_all(announced)
 
     async def commit_beside(self) -> bool:
-        """As `commit`; where that takes long the loop goes on meanwhile.
+        """As `commit`; where that takes long, or is done for many, the loop goes on meanwhile.
 
         Others may record something then: they wait until this batch is durable, and write theirs
         behind it. Who is cancelled here does not undo it: the next `commit` waits for it.
@@ -92,23 +118,37 @@ class ThreadJournal:
         Returns:
             Whether others have recorded something meanwhile, so that what is due may have changed.
         """
-        if not self.writer.has_slow_sync or not self.writer.has_staged:
+        sync_beside = self._choose_sync()
+        if sync_beside is None:
             self.commit()
             return False
         self._end_pending()
         announced, self._announced = self._announced, []
         self._write()
         count = self._batch_count
-        sync = _SYNCS.submit(self.writer.sync)
+        sync = sync_beside()
         pending = self._pending = (sync, announced)
         try:
-            await asyncio.shield(asyncio.wrap_future(sync))
+            await sync.wait()
         except Exception:
             self._pending = None
             raise
         if self._pending is pending:
             self._end_pending()
         return self._batch_count != count or self.writer.has_staged
+
+    def _choose_sync(self) -> Callable[[], PendingSync] | None:
+        """What begins a sync that the loop does not stand still for; `None` to sync at once."""
+        writer = self.writer
+        if not writer.has_staged:
+            return None
+        if writer.has_slow_sync:
+            return lambda: _ThreadSync(_SYNCS.submit(writer.sync))
+        member = writer.member
+        if member is None or not member.group.is_worth_waiting:
+            return None
+        syncs = find_group_syncs(member.group, _SYNCS)
+        return None if syncs is None else lambda: syncs.add(writer.sync, member)
 
     def close(self) -> Exception | None:
         """Give the thread free, once nothing is being written; see `ThreadWriter.close`."""

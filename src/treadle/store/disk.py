@@ -11,14 +11,16 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Final, Protocol
 
 from msgspec import Struct
 
 from treadle.platform.file_locks import lock_question
-from treadle.platform.file_sync import forget_pages, sync_file
+from treadle.platform.file_sync import forget_pages
+from treadle.platform.shared_sync import SharedSync
 
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
@@ -68,6 +70,15 @@ class Disk(Protocol):
 
     def sync(self, handle: int) -> None:
         """Make the file's contents durable. After an error nothing is known: do not try again."""
+        ...
+
+    def find_shared_sync(self, handles: Sequence[int]) -> Callable[[], None] | None:
+        """What does the `sync` of all these at once; `None` where each is to be synced by itself.
+
+        It may be called in another thread, and when handles are closed by then. After an error
+        nothing is known of any of them. What was written before the first time that a handle of
+        this disk came here is not among what it vouches for: then it is `None`.
+        """
         ...
 
     def sync_folder(self, path: str) -> None:
@@ -197,7 +208,15 @@ class PosixDisk:
 
     def sync(self, handle: int) -> None:
         """See `Disk`."""
-        sync_file(handle)
+        self._shared_sync.sync_one(handle)
+
+    def find_shared_sync(self, handles: Sequence[int]) -> Callable[[], None] | None:
+        """See `Disk`."""
+        return self._shared_sync.find(handles)
+
+    @cached_property
+    def _shared_sync(self) -> SharedSync:
+        return SharedSync()
 
     def sync_folder(self, path: str) -> None:
         """See `Disk`."""

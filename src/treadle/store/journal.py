@@ -162,12 +162,29 @@ class Journal:
         """
         self._check_usable()
         try:
-            with convert_os_errors("sync", self._path):
-                self._disk.sync(self._handle)
+            self._disk.sync(self._handle)
+        except OSError as error:
+            self.end_sync(error)
         except BaseException:
             self._is_finished = True
             raise
         self.is_synced = True
+
+    def end_sync(self, error: OSError | None) -> None:
+        """Hear how a sync ended in which this journal was one of many.
+
+        Raises:
+            DiskError: as `sync`.
+        """
+        if error is not None:
+            self._is_finished = True
+            raise DiskError("sync", self._path, error) from error
+        self.is_synced = True
+
+    @property
+    def handle(self) -> int:
+        """The open file; -1 once it is closed."""
+        return self._handle
 
     @property
     def is_usable(self) -> bool:

@@ -40,6 +40,7 @@ from treadle.store.thread_reader import (
     find_stop_reason,
 )
 from treadle.store.thread_writer import ThreadWriter
+from treadle.store.writer_group import GroupMember, WriterGroup
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import FORMAT_VERSION, Base, ThreadCreated
@@ -62,13 +63,11 @@ class LocalStore:
     """The threads under one data folder.
 
     Args:
-        places: where the folders are; or one folder, which then has all of them, as the one that
-            `TREADLE_HOME` names. `UsageError` for anything else.
+        places: the folders; or one that has all of them, as `TREADLE_HOME` does. `UsageError` else.
         disk: how files are reached.
         now: the clock; gives UTC strings as `utc_now` does.
         new_id: makes thread ids.
-        program: what people know this process by (`treadle run`); told to whoever finds a thread
-            open here.
+        program: what people know this process by, told to who finds a thread open here.
     """
 
     def __init__(
@@ -90,6 +89,7 @@ class LocalStore:
         self.keys = ThreadKeys(self.folders)
         self._reader = ThreadReader(FolderSource(self.folders))
         self._blobs = Blobs(self.folders)
+        self._group = WriterGroup(self._disk)
 
     @classmethod
     def in_memory(cls, *, now: Callable[[], str] = utc_now) -> LocalStore:
@@ -388,7 +388,9 @@ class LocalStore:
     ) -> ThreadWriter:
         path = self.folders.path(fold.header.thread, SNAPSHOT_SUFFIX, in_trash=in_trash)
         outputs = ThreadOutputs(self._reader, self._blobs)
-        return ThreadWriter(self._disk, self._now, fold, journal, lock, path, outputs)
+        writer = ThreadWriter(self._disk, self._now, fold, journal, lock, path, outputs)
+        writer.member = GroupMember(self._group, journal)
+        return writer
 
     def lock(self, thread_id: str, at: str = "") -> int:
         """Hold a thread's lock, in this process's name. Raises as `acquire_lock`."""

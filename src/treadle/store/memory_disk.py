@@ -10,7 +10,7 @@ import errno
 import os
 import posixpath
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from itertools import count
 
 from treadle.store.disk import FileStat
@@ -72,6 +72,9 @@ class MemoryDisk:
     def sync(self, handle: int) -> None:
         """See `Disk`; there is nothing to do."""
         self._get(handle)
+
+    def find_shared_sync(self, handles: Sequence[int]) -> None:
+        """See `Disk`; there is nothing to do."""
 
     def sync_folder(self, path: str) -> None:
         """See `Disk`; there is nothing to do."""

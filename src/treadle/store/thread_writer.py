@@ -12,6 +12,7 @@ from treadle.store.disk import Disk
 from treadle.store.file_replacement import replace_file
 from treadle.store.folder_journals import check_lock
 from treadle.store.thread_outputs import ThreadOutputs
+from treadle.store.writer_group import GroupMember
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Head
@@ -78,6 +79,7 @@ class ThreadWriter:
         "_snapshot_path",
         "_staged",
         "fold",
+        "member",
         "note",
         "snapshot_head",
         "snapshot_size",
@@ -109,6 +111,8 @@ class ThreadWriter:
         """Why the last process that worked here left it unfinished, if that process did not die."""
         self.snapshot_head = Head()
         self.snapshot_size = 0
+        self.member: GroupMember | None = None
+        """It as one of the store's writers, whose syncs may be one; `None` if it is by itself."""
 
     @property
     def thread_id(self) -> str:
@@ -250,6 +254,8 @@ class ThreadWriter:
             problem = error
         finally:
             self._journal.close()
+            if self.member is not None:
+                self.member.leave()
             if self._disk is not None and self._lock >= 0:
                 self._disk.close(self._lock)
                 self._lock = -1

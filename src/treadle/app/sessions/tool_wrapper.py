@@ -15,8 +15,8 @@ from treadle.core.tools import (
     ToolExecutionOutcome,
     ToolProgress,
 )
-from treadle.runtime.ports import AskingTools, StartedTools, Tools
-from treadle.runtime.refused_calls import CheckedTools
+from treadle.runtime.ports import Tools, have_questions, have_start
+from treadle.runtime.refused_calls import have_checks
 from treadle.runtime.subagents import CallWork
 from treadle.server_questions import AnswerServer
 from treadle.tools.background import BackgroundCommands
@@ -43,16 +43,16 @@ class ToolWrapper:
 
     def recall(self, recorded: Sequence[ToolDefinition]) -> None:
         """See `StartedTools`."""
-        if isinstance(self._tools, StartedTools):
+        if have_start(self._tools):
             self._tools.recall(recorded)
 
     async def prepare(self) -> Sequence[str]:
         """See `StartedTools`."""
-        return await self._tools.prepare() if isinstance(self._tools, StartedTools) else ()
+        return await self._tools.prepare() if have_start(self._tools) else ()
 
     def answer_with(self, thread: str, answer: AnswerServer) -> None:
         """See `AskingTools`."""
-        if isinstance(self._tools, AskingTools):
+        if have_questions(self._tools):
             self._tools.answer_with(thread, answer)
 
     def risk_of(self, call: ToolCall) -> RiskLevel | None:
@@ -67,7 +67,7 @@ class ToolWrapper:
         self, call: ToolCall, sightings: Sightings | None = None, *, explains: bool = False
     ) -> ToolExecutionOutcome.Error | None:
         """See `CheckedTools`. Nothing around calls is told of one that would fail."""
-        if not isinstance(self._tools, CheckedTools):
+        if not have_checks(self._tools):
             return None
         return self._tools.refusal_of(call, sightings, explains=explains)
 
