@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.report import Row, at_least, at_most
+from bench.report import Row, at_most
 from treadle.core.config import AgentConfig
 from treadle.core.events import LlmEvent, UserInput
 from treadle.core.llm import LlmRequest, LlmResponse, ModelTraits, Usage
@@ -242,7 +242,7 @@ def measure_fleet() -> list[Row]:
     note = f"{rate:,.0f} a second; four synced appends for each thread alone: {bare:,.0f}"
     name = f"{FLEET:,} threads at once"
     return [
-        at_least(f"{name}: durable turns / bare appends of each", rate / bare, "x", 2, note),
+        Row(f"{name}: durable turns / bare appends of each", rate / bare, "x", note=note),
         at_most(f"{name}: processor of a turn", cost_s * 1e3, "ms", 1),
     ]
 
