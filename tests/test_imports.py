@@ -22,7 +22,7 @@ ALLOWED: Final = {
     "treadle.mermaid": PURE,
     "treadle.core": PURE,
     "treadle.core.llm": PURE | {"decimal"},
-    "treadle.core.media": PURE | {"hashlib", "re", "zlib"},
+    "treadle.core.media": PURE | {"hashlib", "re", "struct", "zlib"},
     "treadle.core.budget": PURE | {"datetime", "decimal"},
     "treadle.core.chat.machine": PURE | {"logging"},
     "treadle.core.task.machine": PURE | {"logging"},

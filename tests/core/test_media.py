@@ -55,6 +55,10 @@ REFUSED: Final = {
     "a JPEG without a size": (JPEG[:20] + JPEG[-14:], "damaged or cut"),
     "a GIF that is cut": (GIF[:-3], "damaged or cut"),
     "a GIF without a picture": (GIF[:19] + b";", "damaged or cut"),
+    "a GIF with a frame beyond its size": (
+        GIF.replace(b",\0\0\0\0\1\0\1\0", b",\1\0\0\0\xff\xff\1\0"),
+        "65536x3 pixels",
+    ),
     "an animated GIF": (ANIMATED_GIF, "animated"),
     "a WebP that is cut": (WEBP[:-3], "damaged or cut"),
     "an animated WebP": (webp(b"VP8X", b"\2\0\0\0\7\0\0\5\0\0"), "animated"),

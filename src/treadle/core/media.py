@@ -8,6 +8,7 @@ for it, and with it every later one of the thread.
 from __future__ import annotations
 
 import re
+import struct
 import zlib
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -202,6 +203,9 @@ def _read_gif(data: bytes) -> Media:
             if len(data) < at + 11:
                 raise _damaged("GIF")
             frames += 1
+            # Who draws it makes room for a frame that reaches beyond the whole.
+            left, top, wide, high = struct.unpack_from("<4H", data, at + 1)
+            width, height = max(width, left + wide), max(height, top + high)
             at = _skip_gif_pieces(data, at + 11 + _size_of_colours(data[at + 9]))
         elif block == b"!":
             at = _skip_gif_pieces(data, at + 2)

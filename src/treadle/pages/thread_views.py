@@ -21,7 +21,7 @@ from treadle.pages.thread_versions import TURN_COUNT, compare_versions, list_tur
 from treadle.pages.thread_work import NO_WORK, ThreadWork, read_work
 from treadle.pages.work_trace import make_trace
 
-PICTURE_POLICY: Final = "default-src 'none'; sandbox"
+PICTURE_POLICY: Final = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
 class ThreadViews:
