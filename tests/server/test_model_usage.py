@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import update
 
 from core.samples import CONFIG, answer, call, ended, said, success
-from server.chains import chain, send
+from server.chains import Chain, chain, send
 from server.people import People, at, populate
 from server.planting import plant_records
 from server.running import Running
@@ -25,7 +25,9 @@ from treadle.server.data import schema
 from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
 from treadle.server.threads.usage_counts import count_thread, find_uncounted_thread
+from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Configured, Merged, Scrubbed
+from treadle.thread.record import encode_batch
 
 DAY: Final = at()[:10]
 CUT: Final = 3 + len(PLAIN[1])
@@ -52,7 +54,7 @@ def count_all(people: People) -> int:
             found = find_uncounted_thread(db, key)
             if found is None:
                 return count
-            count_thread(db, found)
+            count_thread(db, found, at())
         count, key = count + 1, found
 
 
@@ -143,6 +145,39 @@ def test_forged_numbers_spoil_no_sum(people: People, usage: Usage) -> None:
     [(_, _, requests, tokens, cost)] = lines(people)
     assert (requests, cost) == (1, None if tokens else Decimal(0))
     assert 0 <= tokens <= 10**9
+
+
+def test_a_day_that_is_yet_to_come_counts_as_today(people: People) -> None:
+    """Else days that one member has made up would take the places of all that there were."""
+    one = chain(1, [PLAIN[1]])
+    events = [encode_entry(entry)[1] for entry in (said("a"), used(5))]
+    data, head = encode_batch(one.head, "9999-99-99T99:99:99.999999Z", events)
+    send(people, Chain(one.thread, one.data + data, head))
+    for _ in range(2):
+        with people.reading("admin") as context:
+            assert [one.day for one in read_model_usage(context).lines] == [DAY]
+        with people.database.write() as db:
+            db.execute(update(schema.threads).values(is_usage_counted=False))
+        assert count_all(people) == 1
+
+
+def test_who_makes_up_models_takes_no_room_from_others(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_usage, "USER_LINE_COUNT_MAX", 2)
+    monkeypatch.setattr(model_usage, "LINE_COUNT_MAX", 3)
+    named = [
+        (Configured(replace(CONFIG, model_name=name), "x"), said("a"), used(1)) for name in "abcd"
+    ]
+    send(people, chain(1, [PLAIN[1], *named]))
+    other = [(said("a"), used(7)), (*named[0][:2], used(8))]
+    send(people, chain(2, [PLAIN[1], *other]), name="member")
+    assert lines(people) == [
+        ("member", "a", 1, 8, None),
+        ("member", CONFIG.model_name, 1, 7, None),
+        ("owner", model_usage.MANY, 4, 4, None),
+    ]
+    assert lines(people, "2026-11-22") == []
 
 
 def test_sums_are_those_of_the_lines_for_admins_and_of_ones_own(

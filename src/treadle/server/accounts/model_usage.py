@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, func, select
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.usage_types import ModelUsage, ModelUsageLine
@@ -16,6 +17,9 @@ from treadle.server.refusals import Refusal
 
 LINE_COUNT_MAX: Final = 10_000
 """Lines of an answer."""
+USER_LINE_COUNT_MAX: Final = 1000
+"""Lines of one user; of more the models are not told apart."""
+MANY: Final = "(many)"
 SUM_COUNT_MAX: Final = 100
 """Sums of one kind."""
 _NANO: Final = Decimal("1e-9")
@@ -43,7 +47,10 @@ def read_model_usage(context: Context, since: str = "") -> ModelUsage:
         Refusal: the caller is no admin; bad request, if it is more than an answer holds.
     """
     check_admin(context)
-    lines = _read_lines(context.db, ("day", "user", "model"), since, LINE_COUNT_MAX + 1)
+    crowded = _list_crowded(context.db, since)
+    lines = _read_lines(
+        context.db, ("day", "user", "model"), since, LINE_COUNT_MAX + 1, crowded=crowded
+    )
     if len(lines) > LINE_COUNT_MAX:
         raise Refusal(
             ErrorCode.BAD_REQUEST,
@@ -82,8 +89,12 @@ def _read_lines(
     *,
     user: str = "",
     model: str | None = None,
+    crowded: Sequence[int] = (),
 ) -> list[ModelUsageLine]:
     columns = [_PARTS[one].label(one) for one in parts]
+    if crowded:
+        one_for_all = case((users.c.id.in_(crowded), MANY), else_=model_usage.c.model)
+        columns[parts.index("model")] = one_for_all.label("model")
     if "user" in parts:
         columns.append(organizations.c.name.label("organization"))
     sums = [func.coalesce(func.sum(model_usage.c[name]), 0).label(name) for name in _SUMS]
@@ -104,6 +115,15 @@ def _read_lines(
     if model is not None:
         query = query.where(model_usage.c.model == model)
     return [_make_line(row._mapping) for row in db.execute(query)]
+
+
+def _list_crowded(db: Connection, since: str) -> list[int]:
+    """Users with so many lines that no others would have room: names of models are forged."""
+    columns = (threads.c.owner_id, model_usage.c.day, model_usage.c.model)
+    lines = select(*columns).select_from(model_usage.join(threads)).distinct()
+    told = lines.where(model_usage.c.day >= since).subquery()
+    query = select(told.c.owner_id).group_by(told.c.owner_id)
+    return list(db.execute(query.having(func.count() > USER_LINE_COUNT_MAX)).scalars())
 
 
 def _make_line(row: Any) -> ModelUsageLine:

@@ -109,7 +109,7 @@ class Application:
         self.services.schedule_indexing()  # what a process that died has left
         self.services.start_journal_uptake()
         self.services.start_keeping_reads()
-        uncounted = UncountedUsage(self.services.database)
+        uncounted = UncountedUsage(self.services.database, self.services.now)
         uncounted.start()
         self.services.webhook_sender.start()
         self.services.retention_keeper.start()

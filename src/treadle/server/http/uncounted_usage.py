@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -24,10 +25,12 @@ class UncountedUsage:
 
     Args:
         database: of the server.
+        now: the clock, in the form of records.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, now: Callable[[], str]) -> None:
         self._database = database
+        self._now = now
         self._task: asyncio.Task[None] | None = None
         self._limiter = CapacityLimiter(1)
 
@@ -57,5 +60,6 @@ class UncountedUsage:
         """Count one thread; nothing is written where all are counted, so nobody waits for that."""
         key = self._database.run(partial(find_uncounted_thread, after=after), is_write=False)
         if key is not None:
-            self._database.run(partial(count_thread, key=key), is_write=True, wait_s=WAIT_S)
+            work = partial(count_thread, key=key, now=self._now())
+            self._database.run(work, is_write=True, wait_s=WAIT_S)
         return key

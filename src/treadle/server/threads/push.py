@@ -193,7 +193,8 @@ def append_records(
         assert changed.rowcount == 1, "SQLite has one writer at a time"
     store_records(context, folded, batch, entries, before, is_kept=is_kept)
     if row.is_usage_counted:  # else all of it is counted before long
-        add_usage(context.db, row.key, count_usage(asked, batch.records, entries), is_new=False)
+        used = count_usage(asked, batch.records, entries, context.now)
+        add_usage(context.db, row.key, used, is_new=False)
     if is_kept:
         note_taken_in(context, row, batch.mark.seq)
     if kind == RECORDS_KIND:
@@ -257,7 +258,8 @@ def create_thread(
             raise make_race_refusal(access.find_own_thread(context, thread_id), Mark())
     store_initial_snapshot(context, key, header, below, batch)
     store_records(context, folded, batch, entries, before, is_new=True)
-    add_usage(context.db, key, count_usage(asked, batch.records, entries), is_new=True)
+    used = count_usage(asked, batch.records, entries, context.now)
+    add_usage(context.db, key, used, is_new=True)
     owner_id = context.caller.user_id
     queue_event(context, key, owner_id, before.standing, folded.fold, entries)
     head = publish_change(context, key, batch.mark, RECORDS_KIND)

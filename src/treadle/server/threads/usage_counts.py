@@ -60,9 +60,11 @@ _DELETE_SQL: Final = compile_postgresql(_DELETE)
 
 
 def count_usage(
-    asked: AskedModel, new_records: Iterable[Record], entries: Iterable[Entry]
+    asked: AskedModel, new_records: Iterable[Record], entries: Iterable[Entry], now: str
 ) -> dict[tuple[str, str], dict[str, int]]:
     """What records say was used: the columns to add, by day of UTC and model.
+
+    A day that is yet to come is that of a clock that was wrong, and today instead.
 
     The model is empty where nobody knows: what was merged of another machine.
 
@@ -70,12 +72,13 @@ def count_usage(
         asked: who is asked before the first of them.
         new_records: in order.
         entries: what they say.
+        now: the time.
     """
-    return _sum_usage(asked, zip(new_records, entries, strict=True))
+    return _sum_usage(asked, zip(new_records, entries, strict=True), now)
 
 
 def _sum_usage(
-    asked: AskedModel, entries: Iterable[tuple[Record, Entry]]
+    asked: AskedModel, entries: Iterable[tuple[Record, Entry]], now: str
 ) -> dict[tuple[str, str], dict[str, int]]:
     state = UsageState(asked)
     sums: dict[tuple[str, str], dict[str, int]] = {}
@@ -83,7 +86,7 @@ def _sum_usage(
         found = state.read_entry(record.seq, record.at, entry)
         if found is None or found.purpose == SUB_AGENT:
             continue
-        place = (record.at[:10], truncate_for_index(found.model) or "")
+        place = (min(record.at, now)[:10], truncate_for_index(found.model) or "")
         known = sums.setdefault(place, dict.fromkeys(_SUMS, 0))
         for name, count in _make_counts(found.usage).items():
             known[name] += count
@@ -139,17 +142,18 @@ def find_uncounted_thread(db: Connection, after: str) -> str | None:
     return db.execute(query).scalar_one_or_none()
 
 
-def count_thread(db: Connection, key: str) -> None:
+def count_thread(db: Connection, key: str, now: str) -> None:
     """Count a thread that came in before anything was counted, unless another process is at it.
 
     Args:
         db: a transaction that writes, and does nothing else.
         key: of the thread.
+        now: the time.
     """
     mine = (threads.c.key == key, threads.c.is_usage_counted.is_(False))
     row = db.execute(select(threads).where(*mine).with_for_update(skip_locked=True)).first()
     if row is not None:
-        sums = _sum_usage(_find_first_asked(db, row), _read_telling(db, row))
+        sums = _sum_usage(_find_first_asked(db, row), _read_telling(db, row), now)
         add_usage(db, key, sums, is_new=True)
         db.execute(update(threads).where(*mine).values(is_usage_counted=True))
 
