@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
-from threading import Event
+from threading import Event, Semaphore
 from typing import Any
 
 import pytest
 
 from store_conformance.example import SqliteJournal, SqliteStore
 from treadle import Agent, AgentThread, ScriptedModel, StoreError, tool
+from treadle.runtime.store_calls import CALL_THREAD_COUNT
 from treadle.store.port import HeldJournal
 
 PATIENCE_S = 30.0
@@ -26,6 +28,8 @@ class SlowStore(SqliteStore):
         self.count = 0
         """Appends that are done."""
         self.is_waiting = Event()
+        self.waits = Semaphore(0)
+        """One for each append that waits."""
         self.fails = False
 
     def begin(self, *args: Any) -> HeldJournal | None:  # type: ignore[override]
@@ -43,6 +47,7 @@ class SlowJournal:
     def append(self, data: bytes, size: int) -> None:
         if not self._store.may_append.is_set():
             self._store.is_waiting.set()
+            self._store.waits.release()
             assert self._store.may_append.wait(PATIENCE_S)
         if self._store.fails:
             raise StoreError("the network is gone")
@@ -139,6 +144,32 @@ async def test_who_is_cancelled_loses_nothing_that_was_under_way(store: SlowStor
         assert thread.id == thread_id
         assert [one.content for one in thread.messages][:1] == ["pay"]
         assert done == []
+
+
+async def test_who_is_cancelled_before_the_append_has_begun_loses_nothing(store: SlowStore) -> None:
+    """All threads that wait for stores are at work, so it still stands behind them."""
+    agent, loop = make_agent(store, []), asyncio.get_running_loop()
+    async with AsyncExitStack() as stack:
+        others = [
+            await stack.enter_async_context(agent.thread(f"other {number}"))
+            for number in range(CALL_THREAD_COUNT)
+        ]
+        last = await stack.enter_async_context(agent.thread("Ann"))
+        store.may_append.clear()
+        turns = [asyncio.ensure_future(one.send("pay")) for one in others]
+        for _ in turns:
+            assert await loop.run_in_executor(None, store.waits.acquire, True, PATIENCE_S)
+        turn = asyncio.ensure_future(last.send("pay"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        turn.cancel()
+        await asyncio.sleep(0)
+        store.may_append.set()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await asyncio.gather(*turns)
+    async with agent.thread("Ann") as again:
+        assert [one.content for one in again.messages][:1] == ["pay"]
 
 
 async def test_a_store_that_fails_fails_the_turn(store: SlowStore) -> None:

@@ -198,27 +198,25 @@ async def test_a_bug_of_a_tool_names_itself() -> None:
     assert outcome.error == ToolError(ToolErrorKind.INTERNAL, "KeyError: 'missing'")
 
 
-def test_an_outcome_is_shown_under_the_id_of_its_call_with_the_files_it_changed() -> None:
+async def test_an_outcome_is_shown_under_the_id_of_its_call_with_the_files_it_changed() -> None:
     outcome = Success("other", "text", ("a.py",))
-    assert prepare_outcome(outcome, "c1", str.upper) == Success("c1", "TEXT", ("a.py",))
+    assert await prepare_outcome(outcome, "c1", str.upper) == Success("c1", "TEXT", ("a.py",))
     error = ToolError(ToolErrorKind.IO, "message", "output")
-    shown = prepare_outcome(Failure("other", error), "c1", str.upper)
+    shown = await prepare_outcome(Failure("other", error), "c1", str.upper)
     assert shown == Failure("c1", ToolError(ToolErrorKind.IO, "MESSAGE", "OUTPUT"))
 
 
-def test_a_result_that_is_cut_shows_no_lines_and_one_with_a_secret_leaves_no_digest_of_them() -> (
-    None
-):
+async def test_a_cut_result_shows_no_lines_and_one_with_a_secret_leaves_no_digest() -> None:
     seen = SeenFile("a.py", "digest", 1, 9, "0.AABB")
     whole = Success("c1", "text", seen=(seen,))
-    assert prepare_outcome(whole, "c1", str) == whole
+    assert await prepare_outcome(whole, "c1", str) == whole
     long = Success("c1", "x" * (OUTPUT_LENGTH_MAX + 1), seen=(seen,))
-    cut = prepare_outcome(long, "c1", str)
+    cut = await prepare_outcome(long, "c1", str)
     assert cut.seen == (SeenFile("a.py", "digest", lines="0.AABB"),)
-    redacted = prepare_outcome(whole, "c1", str.upper)
+    redacted = await prepare_outcome(whole, "c1", str.upper)
     assert redacted.seen == (SeenFile("a.py", "digest", 1, 9),)
     failed = Failure("c1", ToolError(ToolErrorKind.FAILED, "no"), seen=(seen,))
-    assert prepare_outcome(failed, "c1", str.upper).seen == (seen,)
+    assert (await prepare_outcome(failed, "c1", str.upper)).seen == (seen,)
 
 
 @pytest.mark.parametrize("extra", [-1, 0])

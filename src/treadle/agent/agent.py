@@ -143,12 +143,16 @@ class Agent(Generic[AgentDepsT, OutputT]):
         from treadle.agent.agent_task import AgentTask
         from treadle.agent.builders import make_builder
         from treadle.agent.turn_telemetry import follow_turns
+        from treadle.runtime.engine import AgentEngine
+        from treadle.runtime.store_calls import call_store
+        from treadle.store.threads import is_slow
 
         agent = self._definition
         async with AsyncExitStack() as stack:
             builder = await make_builder(agent, prompt, agent.make_context(deps), stack)
-            engine = builder.build()
-            follow_turns(engine, agent.open_store())
+            store = agent.open_store()
+            engine = await call_store(is_slow(store), builder.build, AgentEngine.abandon)
+            follow_turns(engine, store)
             yield await stack.enter_async_context(AgentTask[OutputT](engine))
 
     @asynccontextmanager
@@ -234,7 +238,7 @@ class Agent(Generic[AgentDepsT, OutputT]):
 
         agent = self._definition
         opener = await make_session_opener(agent, agent.make_context(deps, key))
-        store, session = agent.open_store(), opener.open("")
+        store, session = agent.open_store(), await opener.open("")
         async with AgentThread[OutputT](key, store, opener, session, agent.form) as thread:
             yield thread
 

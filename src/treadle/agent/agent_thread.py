@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, Self
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from treadle.errors import UsageError
 from treadle.outputs import Output, TurnFinished, TurnOutcome
 from treadle.runtime.answer_form import AnswerForm
 from treadle.runtime.session import Session
+from treadle.runtime.store_calls import end_anyway
 from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Renamed, Tagged
 
@@ -239,8 +241,8 @@ class AgentThread(Generic[OutputT]):
             StoreError: it is damaged, or the disk refused.
         """
         self._open_session()
-        thread_id = fork_at_rest(self._store, self.id)
-        session, family = self._opener.open(thread_id), self._opener.family
+        thread_id = await self._opener.ask_store(partial(fork_at_rest, self._store, self.id))
+        session, family = await self._opener.open(thread_id), self._opener.family
         if family.get_present(thread_id) != self.agent:  # a fork has none of a thread's values
             family.hand_over(thread_id, self.agent)
         return AgentThread("", self._store, self._opener, session, self._form)
@@ -252,14 +254,14 @@ class AgentThread(Generic[OutputT]):
             UsageError: there is no such turn, it stands there already, or it is closed.
             StoreError: another process has taken the thread meanwhile, or the disk refused.
         """
-        self._open_session()
-        thread_id = self.id
-        try:  # whoever is cancelled in the middle has a thread that works all the same
-            await self._session.close()
-            rewind_to_turn(self._store, thread_id, turn)
+        await end_anyway(self._go_back(self._open_session(), turn))
+
+    async def _go_back(self, old: Session, turn: int) -> None:
+        try:
+            await old.close()
+            await self._opener.ask_store(partial(rewind_to_turn, self._store, old.thread_id, turn))
         finally:
-            self._session = self._opener.open(thread_id)
-            self._last = None
+            self._session, self._last = await self._opener.open(old.thread_id), None
 
     def _open_session(self) -> Session:
         """The session; raises if nobody would free the thread again that is taken here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -22,9 +23,11 @@ from treadle.runtime.options import DriverOptions
 from treadle.runtime.output_modes import hold_answers
 from treadle.runtime.ports import Tools
 from treadle.runtime.session import Session, SessionOptions
+from treadle.runtime.store_calls import Result, call_store
 from treadle.runtime.subagents import SubAgent
 from treadle.runtime.task_threads import CREATOR
 from treadle.store.thread_writer import ThreadWriter
+from treadle.store.threads import AnyThreads, is_slow
 from treadle.thread.facts import Configured
 from treadle.tools.context import AgentContext
 
@@ -71,8 +74,11 @@ async def open_engine(
     """Go on with a task that an agent like this one began. See `Agent.resume_task`."""
     async with AsyncExitStack() as stack:
         builder = await make_builder(agent, "", agent.make_context(deps), stack, checkout)
-        engine = builder.resume(thread_id)
-        follow_turns(engine, agent.open_store())
+        store = agent.open_store()
+        engine = await call_store(
+            is_slow(store), partial(builder.resume, thread_id), AgentEngine.abandon
+        )
+        follow_turns(engine, store)
         yield await stack.enter_async_context(engine)
 
 
@@ -129,15 +135,32 @@ class SessionOpener:
         open_session: on the thread of an id, or, without one, on that of the context's key.
         family: those agents.
         stack: ends what was started.
+        store: where the threads are.
     """
 
     def __init__(
-        self, open_session: Callable[[str], Session], family: AgentFamily, stack: AsyncExitStack
+        self,
+        open_session: Callable[[str], Session],
+        family: AgentFamily,
+        stack: AsyncExitStack,
+        store: AnyThreads,
     ) -> None:
-        self.open = open_session
+        self._open_session = open_session
+        self._is_slow = is_slow(store)
         self.family = family
         self._stack = stack
         self._users: set[object] = set()
+
+    async def open(self, thread_id: str) -> Session:
+        """A session on the thread of this id; without one, on that of the context's key."""
+        opening = partial(self._open_session, thread_id)
+        return await self.ask_store(opening, lambda session: session.driver.journal.close())
+
+    async def ask_store(
+        self, work: Callable[[], Result], undo: Callable[[Result], object] = lambda _: None
+    ) -> Result:
+        """See `call_store`; of the store where the threads are."""
+        return await call_store(self._is_slow, work, undo)
 
     def enter(self, user: object) -> None:
         """One more needs what was started, until it leaves."""
@@ -194,7 +217,7 @@ async def make_session_opener(agent: AgentDefinition, context: AgentContext[Any]
             writer.close()
             raise
 
-    return SessionOpener(open_session, family, stack)
+    return SessionOpener(open_session, family, stack, store)
 
 
 async def _prepare(

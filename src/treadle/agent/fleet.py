@@ -19,6 +19,8 @@ from treadle.errors import BuildError, ThreadBusyError, UsageError
 from treadle.fleet.job_mark import CANCELLED_TAG, PROBLEM_NAME, find_mark, is_over
 from treadle.fleet.port import DEFAULT_QUEUE, JobState, Scheduler
 from treadle.fleet.worker import DEATHS_MAX, SWEEP_S, FleetWorker
+from treadle.runtime.store_calls import call_beside
+from treadle.thread.codec import Entry
 from treadle.thread.facts import ExtraSet, Tagged
 from treadle.thread.fold import ThreadFold
 
@@ -138,7 +140,7 @@ class Fleet:
             StoreError: the queue or the store refused.
         """
         with suppress(ThreadBusyError):  # who works on it records it
-            self._members.record(thread_id, Tagged((CANCELLED_TAG,)))
+            await self._record(thread_id, Tagged((CANCELLED_TAG,)))
         return await self.scheduler.cancel(thread_id)
 
     async def retry(self, thread_id: str) -> None:
@@ -150,11 +152,14 @@ class Fleet:
             StoreError: the queue or the store refused.
         """
         afresh = (Tagged((), (CANCELLED_TAG,)), ExtraSet({PROBLEM_NAME: None}))
-        fold = self._members.record(thread_id, *afresh)
+        fold = await self._record(thread_id, *afresh)
         mark = find_mark(fold)
         if mark is None or is_over(fold):
             raise UsageError(f"thread {thread_id} has nothing left to be done by a fleet")
         await self.scheduler.submit([mark.make_job(thread_id)])
+
+    async def _record(self, thread_id: str, *facts: Entry) -> ThreadFold:
+        return await call_beside(lambda: self._members.record(thread_id, *facts))
 
     async def run(
         self,

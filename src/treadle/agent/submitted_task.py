@@ -27,6 +27,7 @@ from treadle.errors import (
 )
 from treadle.fleet.job_mark import CANCELLED_TAG, JobMark, find_mark, find_problem
 from treadle.runtime.output_modes import find_output_mode
+from treadle.runtime.store_calls import call_beside
 from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Recovered
 from treadle.thread.fold import ThreadFold
@@ -101,9 +102,9 @@ class SubmittedTask(Generic[OutputT]):
         follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
         while True:
             # Asked before it is read: what comes last is read then.
-            machine = (await asyncio.to_thread(store.load, self.id)).fold.machine
+            machine = (await call_beside(partial(store.load, self.id))).fold.machine
             is_over = isinstance(machine, TaskMachine) and machine.is_over
-            new = await asyncio.to_thread(lambda: [*follower.read_new()])
+            new = await call_beside(lambda: [*follower.read_new()])
             for one in new:
                 if isinstance(one, Record):
                     yield one
@@ -116,16 +117,16 @@ class SubmittedTask(Generic[OutputT]):
         """The thread as it stands, and again whenever something was recorded."""
         follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
         while True:
-            if await asyncio.to_thread(lambda: [*follower.read_new()]):
+            if await call_beside(lambda: [*follower.read_new()]):
                 idle = 0
-                yield (await asyncio.to_thread(store.load, self.id)).fold
+                yield (await call_beside(partial(store.load, self.id))).fold
             else:
                 idle = min(idle + 1, len(POLL_S) - 1)
             await asyncio.sleep(POLL_S[idle])
 
     async def find_questions(self) -> tuple[Question, ...]:
         """The calls that wait for a person's word. Raises `StoreError` if the store refused."""
-        fold = (await asyncio.to_thread(self._membership.store.load, self.id)).fold
+        fold = (await call_beside(partial(self._membership.store.load, self.id))).fold
         return tuple(fold.machine.questions)
 
     async def approve(self, *questions: Question) -> None:
@@ -150,12 +151,13 @@ class SubmittedTask(Generic[OutputT]):
     async def _decide(self, decisions: Mapping[str, Decision]) -> None:
         """The answer is durable before the queue hears of it; if that is lost, a worker sees it."""
         membership = self._membership
-        fold = await asyncio.to_thread(membership.store.load, self.id)
+        fold = await call_beside(partial(membership.store.load, self.id))
         model = (find_mark(fold.fold) or JobMark("")).model
         agent = self._definition.vary(model)
         async with open_engine(agent, self.id, membership.deps) as engine:
             driver = engine.driver
-            driver.record(*driver.approvals.make_entries(decisions, (), {}), _ANSWERED)
+            entries = driver.approvals.make_entries(decisions, (), {})
+            await driver.journal.record_beside(*entries, _ANSWERED)
             mark = find_mark(driver.journal.fold) or JobMark(self._definition.name)
         await membership.scheduler.submit([mark.make_job(self.id)])
 
@@ -183,13 +185,13 @@ async def submit_task(
     varied, mark = check_task(definition, job)
     membership = get_membership(definition)
     # A program submits many at a time: while a store waits for its disk, others go on.
-    fold = await asyncio.to_thread(_find_task, membership.store, key)
+    fold = await call_beside(partial(_find_task, membership.store, key))
     if fold is None:
         async with AsyncExitStack() as stack:
             context = definition.make_context(membership.deps)
             builder = await make_builder(varied, prompt, context, stack)
             begin = partial(builder.begin, key, mark.make_fact(), _SUBMITTED)
-            fold = await asyncio.to_thread(begin)
+            fold = await call_beside(begin)
     if not isinstance(fold.machine, TaskMachine):
         raise UsageError(f"the key {key!r} is that of a conversation", hint="another key")
     thread_id = fold.header.thread

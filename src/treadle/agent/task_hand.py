@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from treadle.agent.builders import open_engine
@@ -26,6 +27,7 @@ from treadle.fleet.job_mark import (
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus
 from treadle.outputs import Output, StateStarted, TurnFinished, TurnOutcome
 from treadle.runtime.engine import AgentEngine
+from treadle.runtime.store_calls import call_beside
 from treadle.thread.facts import ExtraSet, Tagged
 from treadle.thread.record import Record
 
@@ -87,7 +89,7 @@ class TaskHand:
         if job.deaths <= self._deaths_max:  # else to open its thread was what killed
             with suppress(UnknownThreadError):
                 note = ExtraSet({PROBLEM_NAME: why})
-                await asyncio.to_thread(self._members.record, job.thread, note)
+                await call_beside(partial(self._members.record, job.thread, note))
         return JobEnd(JobStatus.FAILED)
 
     async def _work_on(
@@ -95,7 +97,7 @@ class TaskHand:
     ) -> JobEnd:
         async with AsyncExitStack() as stack:
             checkout = None
-            loaded = await asyncio.to_thread(agent.membership.store.load, job.thread)
+            loaded = await call_beside(partial(agent.membership.store.load, job.thread))
             mark = find_mark(loaded.fold) or JobMark(job.agent)
             agent = agent.vary(mark.model)
             if (repositories := agent.options.get("repositories")) is not None:
@@ -111,7 +113,7 @@ class TaskHand:
         self, agent: AgentDefinition, engine: AgentEngine, checkout: Checkout
     ) -> None:
         follower = agent.membership.store.follow(engine.thread_id)
-        records = await asyncio.to_thread(
+        records = await call_beside(
             lambda: [one for one in follower.read_new() if isinstance(one, Record)]
         )
         version = await checkout.find_version(engine.thread_id)
@@ -151,7 +153,7 @@ class TaskHand:
             for one in waits:
                 one.cancel()
         if cancelled.is_set() and not is_over(driver.journal.fold):
-            driver.record(Tagged((CANCELLED_TAG,)))
+            await driver.journal.record_beside(Tagged((CANCELLED_TAG,)))
             return JobEnd(JobStatus.CANCELLED)
         return _find_end(finished, has_ended=is_over(driver.journal.fold))
 

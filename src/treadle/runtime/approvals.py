@@ -172,13 +172,13 @@ class Approvals:
                 self._turn.fold(self.make_decision(question, current, why))
             elif isinstance(answer, AskPerson) and given is not None:
                 self._journal.stage(given.taken)
-                self._record_verdict(question, given.question, given.verdict)
+                await self._record_verdict(question, given.question, given.verdict)
                 given.on_recorded()
             elif isinstance(answer, AskPerson) and self._approve is not None:
                 asked = self._wait_for_verdict(answer.question)
                 if (verdict := await self._inbox.run_unless_stopped(asked)) is None:
                     return True  # by what was changed, or said elsewhere, meanwhile
-                self._record_verdict(question, answer.question, verdict)
+                await self._record_verdict(question, answer.question, verdict)
             else:
                 continue
             has_decided = True
@@ -190,12 +190,12 @@ class Approvals:
         if self._open is not None and self._open.call.id == given.question.call.id:
             self._settled.set()
 
-    def _record_verdict(self, question: Question, shown: Question, verdict: Verdict) -> None:
+    async def _record_verdict(self, question: Question, shown: Question, verdict: Verdict) -> None:
         """What a person said is durable when this returns: it is not asked again."""
         for granted in make_grants(shown, verdict):
             self._journal.stage(granted)
         self._turn.fold(self.make_decision(question, shown, verdict.decision))
-        self._journal.commit()
+        await self._journal.commit_beside()
 
     async def _wait_for_verdict(self, question: Question) -> Verdict | None:
         """What a person says; `None` if a change settles the question before they say it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
 from msgspec.structs import replace
@@ -32,7 +32,9 @@ class AttachmentContents:
         tell: takes a line for the person, about something that the model is not shown.
     """
 
-    def __init__(self, read: Callable[[BlobRef], bytes], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, read: Callable[[BlobRef], Awaitable[bytes]], tell: Callable[[str], None]
+    ) -> None:
         self._read = read
         self._tell = tell
         self._known: dict[str, bytes] = {}
@@ -40,7 +42,7 @@ class AttachmentContents:
         self._taken: set[str] = set()
         self._refused: set[str] = set()
 
-    def add_to(self, request: LlmRequest, traits: ModelTraits) -> LlmRequest:
+    async def add_to(self, request: LlmRequest, traits: ModelTraits) -> LlmRequest:
         """The request with the bytes of its attachments; of the newest, if they are too many.
 
         What is gone is left out: a thread may have come from elsewhere without it. That, and what
@@ -61,7 +63,7 @@ class AttachmentContents:
                     continue
                 data = self._known.get(ref.sha256)
                 if data is None:
-                    data = self._read_or_none(ref)
+                    data = await self._read_or_none(ref)
                 if data is not None:
                     found[ref.sha256] = data
                     room -= len(data)
@@ -112,9 +114,9 @@ class AttachmentContents:
             self._told.add(key)
             self._tell(f"the model is not shown {attachment.name}: {why}")
 
-    def _read_or_none(self, ref: BlobRef) -> bytes | None:
+    async def _read_or_none(self, ref: BlobRef) -> bytes | None:
         try:
-            return self._read(ref)
+            return await self._read(ref)
         except (MissingBlobError, StoreError):
             return None
 

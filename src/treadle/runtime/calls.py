@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from typing import Final, TypeAlias
 from urllib.parse import unquote
@@ -277,11 +277,15 @@ def _make_error(call: ToolCall, kind: ToolErrorKind, message: str, output: str =
     return ToolExecutionOutcome.Error(call.id, ToolError(kind, message, output))
 
 
-def prepare_outcome(
+async def _keep_nothing(_: str, __: bytes) -> StoredOutput | None:
+    return None
+
+
+async def prepare_outcome(
     outcome: Outcome,
     call_id: str,
     redact: Callable[[str], str],
-    keep: Callable[[str, bytes], StoredOutput | None] = lambda call_id, data: None,
+    keep: Callable[[str, bytes], Awaitable[StoredOutput | None]] = _keep_nothing,
 ) -> Outcome:
     """The outcome as it may be stored and shown: made storable, secrets replaced, cut to size.
 
@@ -296,7 +300,7 @@ def prepare_outcome(
     """
     if isinstance(outcome, ToolExecutionOutcome.Success):
         text = redact(replace_surrogates(outcome.output))
-        kept = _store_output(call_id, keep, text)
+        kept = await _store_output(call_id, keep, text)
         blob = kept.blob if kept else None
         output, seen = _cut_kept(text, kept), outcome.seen
         if output != text:
@@ -310,20 +314,23 @@ def prepare_outcome(
         redact(replace_surrogates(error.message)),
         redact(replace_surrogates(error.output)),
     )
-    kept = _store_output(call_id, keep, error.message, error.output, whole=error.text)
+    kept = await _store_output(call_id, keep, error.message, error.output, whole=error.text)
     head = error.text.removesuffix(error.output)
     message = _cut_kept(error.message, kept, before=f"{error.kind.value}: ")
     error = ToolError(error.kind, message, _cut_kept(error.output, kept, before=head))
     return ToolExecutionOutcome.Error(call_id, error, kept.blob if kept else None, outcome.seen)
 
 
-def _store_output(
-    call_id: str, keep: Callable[[str, bytes], StoredOutput | None], *texts: str, whole: str = ""
+async def _store_output(
+    call_id: str,
+    keep: Callable[[str, bytes], Awaitable[StoredOutput | None]],
+    *texts: str,
+    whole: str = "",
 ) -> StoredOutput | None:
     """Where all of it is kept, if any of the texts is too long for a message."""
     if all(len(text) <= OUTPUT_LENGTH_MAX for text in texts):
         return None
-    return keep(call_id, cut_middle(whole or texts[0], length_max=STORED_LENGTH_MAX).encode())
+    return await keep(call_id, cut_middle(whole or texts[0], length_max=STORED_LENGTH_MAX).encode())
 
 
 def _cut_kept(text: str, kept: StoredOutput | None, before: str = "") -> str:

@@ -266,11 +266,11 @@ class Driver:
             can_write = self.journal.writer.is_usable and self.is_prepared
             if can_write and self._parts.rules.is_waiting:
                 await self._parts.files.observe()
-                self.journal.commit()
+                await self.journal.commit_beside()
         finally:
             if self._live is not None:
                 self._live.close()
-            problem = self.journal.close()
+            problem = await self.journal.close_beside()
         if problem is not None:
             self.journal.emit(outputs.Notice(f"no snapshot was written: {problem}"))
 

@@ -238,6 +238,10 @@ class AgentEngine:
         """Stop work, record what is known, write the snapshot, free the thread."""
         await self.driver.close()
 
+    def abandon(self) -> None:
+        """Give the thread free again, of which nothing was done here."""
+        self._journal.close()
+
     # ---- what every driver does ----------------------------------------------------------------
 
     @property

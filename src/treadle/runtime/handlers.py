@@ -99,7 +99,7 @@ class HandlerTools:
         if outcome is None:
             limit = CallLimit(self._settings.tool_timeout_s)
             outcome = await run_call(self._tools, call, key, limit, lambda _: None)
-        return prepare_outcome(outcome, key, self._redact)
+        return await prepare_outcome(outcome, key, self._redact)
 
     def _find_refusal(self, call: ToolCall) -> Outcome | None:
         if call.tool_name in self._blacklist:

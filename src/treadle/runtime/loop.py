@@ -184,7 +184,7 @@ class TurnLoop:
                 self._turn.fold(said)
             else:
                 await self._files.observe()
-                self._journal.commit()
+                await self._journal.commit_beside()
                 if self._rules.next_input() is None:
                     break
         self._refresh_snapshot()

@@ -106,7 +106,7 @@ class Performer:
         self._partial_text = io.StringIO()
         self.server_answers: ServerAnswers  # ask the model by way of this, so they come later
         self._contents = AttachmentContents(
-            journal.writer.read_kept, lambda text: journal.emit(outputs.Notice(text))
+            journal.read_kept, lambda text: journal.emit(outputs.Notice(text))
         )
 
     @property
@@ -156,7 +156,7 @@ class Performer:
         limit_s = self._config.llm_timeout_s
         if not request.messages.has_attachments:
             return await call_model(self.provider, request, limit_s, on_delta)
-        full = self._contents.add_to(request, self.provider.traits(request.model))
+        full = await self._contents.add_to(request, self.provider.traits(request.model))
         event = await call_model(self.provider, full, limit_s, on_delta)
         if isinstance(event, LlmEvent.Completed):
             self._contents.note_answer(full)
@@ -222,7 +222,7 @@ class Performer:
         delegated = None if ended else self._sub_agents.delegate(call, on_progress)
         if delegated is not None:
             outcome, used = await delegated
-            outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
+            outcome = await prepare_outcome(outcome, call.id, self._redact, self._store_output)
             return ToolCompleted(call.id, outcome, self._journal.now(), used)
         key = f"{self._journal.writer.thread_id}:{call.id}"
         usage: Usage | None = None
@@ -248,8 +248,8 @@ class Performer:
             usage = used_beside()
         else:
             outcome = refused
-        outcome = self._keep_shown(outcome)
-        outcome = prepare_outcome(outcome, call.id, self._redact, self._store_output)
+        outcome = await self._keep_shown(outcome)
+        outcome = await prepare_outcome(outcome, call.id, self._redact, self._store_output)
         outcome = add_repeat_note(self._journal.machine.conversation, call, outcome)
         ends = self._background.take_ends()
         for end in ends:
@@ -257,7 +257,7 @@ class Performer:
         told = tuple(end.call_id for end in ends)
         return ToolCompleted(call.id, outcome, self._journal.now(), usage, ends=told)
 
-    def _keep_shown(self, outcome: Outcome) -> Outcome:
+    async def _keep_shown(self, outcome: Outcome) -> Outcome:
         """The outcome with the attachments whose bytes are kept now, before a record names them."""
         if not isinstance(outcome, ToolExecutionOutcome.Success) or not outcome.attachments:
             return outcome
@@ -266,7 +266,7 @@ class Performer:
         for one in outcome.attachments:
             try:
                 data = outcome.contents.get(one.blob.sha256, b"")
-                is_same = self._journal.writer.keep(data) == one.blob
+                is_same = await self._journal.keep(data) == one.blob
             except StoreError as error:
                 is_same = False
                 self._journal.emit(outputs.Notice(f"{one.name} was not kept: {error.message}"))
@@ -276,13 +276,13 @@ class Performer:
             outcome = replace(outcome, output=f"{outcome.output}\n{line}")
         return replace(outcome, attachments=tuple(kept))
 
-    def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
+    async def _store_output(self, call_id: str, data: bytes) -> StoredOutput | None:
         """Keep a long output whole, before anything is recorded that names it.
 
         Head and tail are in the message in any case, so that a full disk does not end the turn.
         """
         try:
-            blob = self._journal.writer.keep(data)
+            blob = await self._journal.keep(data)
         except StoreError as error:
             why = f"a long output was not kept whole: {error.message}"
             self._journal.emit(outputs.Notice(why))

@@ -116,7 +116,7 @@ class CallRecovery:
             if one.standing is CallProgress.STARTED:
                 self._turn.fold(ToolUncertain(one.call.id))
         if self._ask is not None and doubtful:
-            self._journal.commit()  # the question is on disk before it is asked
+            await self._journal.commit_beside()  # the question is on disk before it is asked
         again = {one.call.id for one in found if not one.is_in_doubt}
         for one in doubtful:
             if await self._runs_again(one, stopped):
@@ -136,7 +136,9 @@ class CallRecovery:
         at = self._journal.now()
         self._turn.fold(complete_uncertain_call(answer, one.call, at, stopped))
         if answer is not None:
-            self._journal.commit()  # what a person said is not asked again, whatever happens
+            await (
+                self._journal.commit_beside()
+            )  # what a person said is not asked again, whatever happens
         return False
 
     def _make_question(self, one: OpenCall) -> Question:

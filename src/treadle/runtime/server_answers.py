@@ -99,20 +99,20 @@ class ServerAnswers:
         text = describe_question(question)[:TEXT_LENGTH_MAX]
         intent = ServerAsked(asked, call.id, question.server, question.wants, text)
         if self._ask is None:
-            self._record(intent)
-            self._record(ServerAnswered(asked, "nobody"))
+            await self._record(intent)
+            await self._record(ServerAnswered(asked, "nobody"))
             words = "and nobody is there to answer; it was told so"
             told = f"the server {question.server} asks something of a person, {words}"
             self._journal.emit(outputs.Notice(told))
             return ServerAnswer("cancel")
         said = await self._ask_person(call, question, intent)
         if said.action != "accept" or question.wants == "visit":
-            self._record(ServerAnswered(asked, said.action))
+            await self._record(ServerAnswered(asked, said.action))
         elif question.wish is not None:
             return await self._ask_model(call, asked, question.wish)
         else:
             given = json.dumps(said.values, ensure_ascii=False)[:TEXT_LENGTH_MAX]
-            self._record(ServerAnswered(asked, "accept", given))
+            await self._record(ServerAnswered(asked, "accept", given))
         return said
 
     async def _ask_person(
@@ -121,9 +121,10 @@ class ServerAnswers:
         ask = self._ask
         assert ask is not None
 
-        def begin() -> Awaitable[ServerAnswer]:
-            self._record(intent)  # now that it is this one's turn: what is recorded was asked
-            return ask(question)
+        async def begin() -> ServerAnswer:
+            # Now that it is this one's turn: what is recorded was asked.
+            await self._record(intent)
+            return await ask(question)
 
         with self._limits[call.id].pause():
             said = await self._approvals.ask_person(begin)
@@ -137,7 +138,7 @@ class ServerAnswers:
         left = self._budget_left()
         spent = left is not None and left.find_exceeded_limit(used)[0]
         if spent:
-            self._record(ServerAnswered(asked, "limit"))
+            await self._record(ServerAnswered(asked, "limit"))
             return ServerAnswer("decline")
         machine = self._journal.fold.machine
         request = LlmRequest(
@@ -153,21 +154,23 @@ class ServerAnswers:
         event = await self._send(request)
         if isinstance(event, LlmEvent.Error):
             self._count(call, event.error.usage)
-            self._record(ServerAnswered(asked, "cancel", event.error.message[:TEXT_LENGTH_MAX]))
+            await self._record(
+                ServerAnswered(asked, "cancel", event.error.message[:TEXT_LENGTH_MAX])
+            )
             return ServerAnswer("cancel")
         message = event.response.message
         self._count(call, event.response.usage or estimate_request_usage(request, message))
         text = (self._journal.redact or str)(message.content)
-        self._record(ServerAnswered(asked, "accept", text[:TEXT_LENGTH_MAX]))
+        await self._record(ServerAnswered(asked, "accept", text[:TEXT_LENGTH_MAX]))
         return ServerAnswer("accept", text=text, model=request.model or "default")
 
     def _count(self, call: ToolCall, usage: Usage | None) -> None:
         if usage is not None:
             self._used[call.id] = self._used.get(call.id, Usage()) + usage
 
-    def _record(self, fact: ServerAsked | ServerAnswered) -> None:
+    async def _record(self, fact: ServerAsked | ServerAnswered) -> None:
         self._journal.stage(fact)
-        self._journal.commit()
+        await self._journal.commit_beside()
 
 
 def describe_question(question: ServerQuestion) -> str:

@@ -290,7 +290,7 @@ class Session:
             return finished
         if (renamed := naming.result()) is not None and self._journal.writer.is_usable:
             self._journal.stage(renamed)
-            self._journal.commit()
+            await self._journal.commit_beside()
             finished = replace(finished, version=fold.version, usage=fold.usage)
         return finished
 

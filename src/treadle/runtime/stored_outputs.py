@@ -17,6 +17,7 @@ from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import Outcome, ToolError, ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import MissingBlobError, StoreError
 from treadle.runtime.ports import Writer
+from treadle.runtime.store_calls import call_store
 from treadle.tool_failure import ToolFailure
 
 NAME_COUNT_MAX: Final = 5
@@ -86,7 +87,9 @@ async def read_stored_output(
 
     try:
         arguments = _parse(call)
-        data = writer.read_output(output_id) if live is None else live
+        data = live
+        if data is None:
+            data = await call_store(writer.has_slow_sync, lambda: writer.read_output(output_id))
         if data is None:
             data = _find_unseen_result(conversation, output_id)
         if data is None:

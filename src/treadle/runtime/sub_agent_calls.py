@@ -13,6 +13,7 @@ from treadle.core.messages import ToolCall
 from treadle.core.tools import Outcome, ToolDefinition, ToolExecutionStatus, ToolProgress
 from treadle.errors import StoreError
 from treadle.runtime.approvals import Approvals
+from treadle.runtime.store_calls import call_store
 from treadle.runtime.subagents import (
     ChildEngine,
     ParentCall,
@@ -87,7 +88,9 @@ class SubAgentCalls:
             call.tool_name,
             self._journal.emit,
         )
-        return run_sub_agent(agent, call, origin, fold.children, self._record_child, self._at_work)
+        return run_sub_agent(
+            agent, call, origin, fold.children, self._record_child, self._at_work, self._open
+        )
 
     def follow_configuration(self) -> None:
         """Have those at work go by what holds in the thread they work for from now on."""
@@ -120,6 +123,10 @@ class SubAgentCalls:
         )
         return None if left is None else left.split_between(max(1, open_count))
 
-    def _record_child(self, call_id: str, thread_id: str) -> None:
+    async def _open(self, opening: Callable[[], ChildEngine]) -> ChildEngine:
+        is_slow = self._journal.writer.has_slow_sync
+        return await call_store(is_slow, opening, lambda child: child.abandon())
+
+    async def _record_child(self, call_id: str, thread_id: str) -> None:
         self._journal.stage(ChildStarted(call_id, thread_id))
-        self._journal.commit()
+        await self._journal.commit_beside()

@@ -64,6 +64,10 @@ class ChildEngine(Protocol):
         """Give the thread back."""
         ...
 
+    def abandon(self) -> None:
+        """Give a thread back on which nothing was done; in whatever thread of the process."""
+        ...
+
 
 class ParentCall(Struct, frozen=True):
     """What a sub-agent has from the call it works for. It is private if the thread of that is.
@@ -149,8 +153,9 @@ async def run_sub_agent(
     call: ToolCall,
     origin: ParentCall,
     children: Mapping[str, str],
-    started: Callable[[str, str], None],
+    started: Callable[[str, str], Awaitable[None]],
     at_work: MutableMapping[str, ChildEngine],
+    open_child: Callable[[Callable[[], ChildEngine]], Awaitable[ChildEngine]],
 ) -> tuple[Outcome, Usage | None]:
     """Work on one call to its outcome; and what that used of models.
 
@@ -161,6 +166,7 @@ async def run_sub_agent(
         children: the threads that were begun already, by call.
         started: makes it durable that a call has a thread; called before the thread does anything.
         at_work: who works on which call; one that is cut short stays there.
+        open_child: begins or opens its thread, however long the store takes.
     """
     if origin.depth > DEPTH_MAX:
         return _make_failure(call, f"sub-agents may be nested {DEPTH_MAX} deep, no deeper"), None
@@ -176,10 +182,10 @@ async def run_sub_agent(
         try:
             known = children.get(call.id)
             if known is None:
-                child = agent.begin(task, origin)
-                started(call.id, child.thread_id)
+                child = await open_child(lambda: agent.begin(task, origin))
+                await started(call.id, child.thread_id)
             else:
-                child = agent.reopen(known, origin)
+                child = await open_child(lambda: agent.reopen(known, origin))
             at_work[call.id] = child
             outcome = _make_outcome(call, await child.resume(), child.thread_id)
             usage = child.total_usage

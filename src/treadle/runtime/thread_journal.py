@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from treadle.core.actions import AgentAction
 from treadle.core.machine import Machine
+from treadle.core.messages import BlobRef
 from treadle.errors import StoreError
 from treadle.outputs import Output
 from treadle.runtime.group_sync import find_group_syncs
 from treadle.runtime.ports import Writer
+from treadle.runtime.store_calls import CALLS, call_beside, call_store, start_call
 from treadle.thread.codec import Entry
 from treadle.thread.fold import ThreadFold
-
-SYNC_THREAD_COUNT: Final = 16
-_SYNCS: Final = ThreadPoolExecutor(SYNC_THREAD_COUNT, thread_name_prefix="treadle-sync")
-"""Where a store over a network is waited for. Not the loop's own pool: a tool may take hours there,
-and no other agent may wait for it. Threads are started when there is something to wait for."""
 
 
 class PendingSync(Protocol):
@@ -118,6 +115,7 @@ class ThreadJournal:
         Returns:
             Whether others have recorded something meanwhile, so that what is due may have changed.
         """
+        await self._wait_for_pending()
         sync_beside = self._choose_sync()
         if sync_beside is None:
             self.commit()
@@ -143,12 +141,19 @@ class ThreadJournal:
         if not writer.has_staged:
             return None
         if writer.has_slow_sync:
-            return lambda: _ThreadSync(_SYNCS.submit(writer.sync))
+            return lambda: _ThreadSync(start_call(writer.sync))
         member = writer.member
         if member is None or not member.group.is_worth_waiting:
             return None
-        syncs = find_group_syncs(member.group, _SYNCS)
+        syncs = find_group_syncs(member.group, CALLS)
         return None if syncs is None else lambda: syncs.add(writer.sync, member)
+
+    async def record_beside(self, *entries: Entry) -> None:
+        """Make these durable together, while no turn is running; raises as `commit`."""
+        self.check_writable()
+        for entry in entries:
+            self.stage(entry)
+        await self.commit_beside()
 
     def close(self) -> Exception | None:
         """Give the thread free, once nothing is being written; see `ThreadWriter.close`."""
@@ -156,9 +161,33 @@ class ThreadJournal:
             self._end_pending()
         return self.writer.close()
 
+    async def close_beside(self) -> Exception | None:
+        """As `close`; where that takes long the loop goes on meanwhile."""
+        if not self.writer.has_slow_sync:
+            return self.close()
+        with suppress(StoreError):
+            await self._wait_for_pending()
+        return await call_beside(self.writer.close)
+
+    async def keep(self, data: bytes) -> BlobRef:
+        """Keep bytes beside the thread; see `Writer.keep`."""
+        return await call_store(self.writer.has_slow_sync, lambda: self.writer.keep(data))
+
+    async def read_kept(self, ref: BlobRef) -> bytes:
+        """What is kept beside the thread; see `Writer.read_kept`."""
+        return await call_store(self.writer.has_slow_sync, lambda: self.writer.read_kept(ref))
+
     def _write(self) -> None:
         self.writer.write()
         self._batch_count += 1
+
+    async def _wait_for_pending(self) -> None:
+        """`_end_pending` where the store is slow; the loop goes on."""
+        while (pending := self._pending) is not None and self.writer.has_slow_sync:
+            with suppress(StoreError):  # it is raised below, once
+                await pending[0].wait()
+            if self._pending is pending:
+                self._end_pending()
 
     def _end_pending(self) -> None:
         """Wait until the batch before is durable, and tell what it made true."""

@@ -56,7 +56,7 @@ class TurnEnd:
             self._journal.writer.stopped = stop.reason
             note = f"its program stopped the work: {stop.reason}"
             self._journal.stage(Recovered(note, stop.reason))
-        self._reset_and_commit()
+        await self._reset_and_commit()
 
     async def salvage(self) -> None:
         """Keep what has arrived when an error ends the turn: an answer is paid for once only."""
@@ -65,7 +65,7 @@ class TurnEnd:
             if self._journal.writer.is_usable:
                 await self._drain_inbox()
                 self._complete_unrun_calls("the turn failed", all_of_them=False)
-                self._reset_and_commit()
+                await self._reset_and_commit()
         except Exception:  # noqa: BLE001  the first error is the one to be told
             thread_id = self._journal.writer.thread_id
             _log.exception("%s: what had arrived could not be kept", thread_id)
@@ -98,7 +98,7 @@ class TurnEnd:
                 outcome = cancel_unstarted(call, why)
                 self._turn.fold(ToolCompleted(call.id, outcome, self._journal.now()))
 
-    def _reset_and_commit(self) -> None:
+    async def _reset_and_commit(self) -> None:
         self._turn.due = None
         self._parts.scheduler.clear()
-        self._journal.commit()
+        await self._journal.commit_beside()

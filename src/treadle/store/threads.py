@@ -339,4 +339,9 @@ def find_threads(store: object) -> AnyThreads:
     return Threads(kept)
 
 
+def is_slow(store: AnyThreads) -> bool:
+    """Whether a program has brought this store: it may be over a network."""
+    return isinstance(store, Threads)
+
+
 _METHODS = [name for name in vars(Store) if not name.startswith("_")]
