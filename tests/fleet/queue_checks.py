@@ -208,6 +208,30 @@ async def check_stalled(queue: Scheduler) -> None:
         await until(lambda: all_are(queue, JobStatus.DONE))
 
 
+async def check_death_of_resubmitted(queue: Scheduler) -> None:
+    """A death counts, too, where the thread was submitted once more meanwhile."""
+    begun = asyncio.Event()
+
+    async def perform(job: Job, cancelled: asyncio.Event) -> JobEnd:
+        begun.set()
+        await asyncio.Event().wait()
+        return DONE
+
+    await queue.submit([Job("t", "a", deaths=1)])
+    dying = asyncio.create_task(queue.run(perform, ["default"], 1, asyncio.Event()))
+    await begun.wait()
+    await queue.submit([Job("t", "a")])
+    dying.cancel()
+    await asyncio.wait([dying])
+
+    async def is_found() -> bool:
+        return bool(await queue.retry_stalled())
+
+    await until(is_found)
+    [state] = await queue.list()
+    assert (state.status, state.job.deaths) == (JobStatus.QUEUED, 2)
+
+
 async def check_cancel(queue: Scheduler) -> None:
     """A job that nobody works on is gone at once; who works on one is told."""
     begun = asyncio.Event()
@@ -299,6 +323,7 @@ CHECKS = [
     check_again,
     check_start,
     check_stalled,
+    check_death_of_resubmitted,
     check_cancel,
     check_drain,
 ]

@@ -110,7 +110,9 @@ class MemoryScheduler:
 
     def _leave(self, row: _Row, end: JobEnd) -> None:
         is_again = end.status in (JobStatus.QUEUED, JobStatus.WAITING)
-        if is_again and self._find(row.job.thread, JobStatus.QUEUED) is not None:
+        other = self._find(row.job.thread, JobStatus.QUEUED)
+        if is_again and other is not None:
+            other.job = replace(other.job, deaths=max(other.job.deaths, end.deaths))
             row.status = JobStatus.DONE  # the other one goes on with it
             row.ended_at = datetime.now(UTC)
             return

@@ -126,7 +126,8 @@ class Scheduler(Protocol):
 
         A thread has one job at most that nobody works on: one that is queued stays as it is, one
         that waits for a person is queued. Beside one at work another is queued, and taken when that
-        has ended: what it is to see may have come too late for it.
+        has ended: what it is to see may have come too late for it. If the worker of the first dies,
+        that counts for the other one.
         """
         ...
 

@@ -28,6 +28,10 @@ SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND status = 'doing'
 AND worker_id IS NOT DISTINCT FROM %(worker)s AND attempts = %(attempts)s FOR UPDATE) """
 _FINISH: Final = f"""{_MINE}SELECT id,
 procrastinate_finish_job_v1(id, %(status)s::procrastinate_job_status, false) FROM mine"""  # noqa: S608
+_HAND_OVER: Final = f"""{_MINE}, other AS (UPDATE procrastinate_jobs SET args = args ||
+jsonb_build_object('deaths', greatest((args->>'deaths')::integer, %(deaths)s::integer))
+WHERE status = 'todo' AND queueing_lock = %(thread)s AND EXISTS (SELECT FROM mine))
+SELECT id, procrastinate_finish_job_v1(id, 'succeeded', false) FROM mine"""  # noqa: S608
 # The function sees what stands before it in its own statement, as it is a volatile one.
 _REPEAT: Final = """WITH mine AS (
 UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::integer)
@@ -88,5 +92,5 @@ async def leave_row(app: App, row: Row, end: JobEnd) -> bool:
         again = {**told, "delay_s": delay_s, "queue": queue, "deaths": end.deaths}
         return bool(await connector.execute_query_all_async(_REPEAT, **again))
     except exceptions.UniqueViolation:  # another job of the thread is queued, which goes on with it
-        ended = {**told, "status": "succeeded"}
-        return bool(await connector.execute_query_all_async(_FINISH, **ended))
+        other = {**told, "thread": row.lock, "deaths": end.deaths}
+        return bool(await connector.execute_query_all_async(_HAND_OVER, **other))
