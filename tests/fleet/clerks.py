@@ -1,7 +1,8 @@
 """A fleet as a program has it: clerks pay bills, and write what they paid into a ledger outside.
 
 The environment says where threads and queue are: `FLEET_URL`, `FLEET_FOLDER`. While
-`FLEET_FOLDER/hold` is there, a payment that was written does not end.
+`FLEET_FOLDER/hold` is there, a payment that was written does not end. While `FLEET_FOLDER/pace` is,
+no more are made than it says.
 """
 
 from __future__ import annotations
@@ -44,12 +45,25 @@ BUG = os.environ.get("FLEET_BUG", "")
 @tool(effect=EffectClass.IDEMPOTENT if BUG == "runs calls again" else EffectClass.MUTATE)
 async def pay(context: ToolContext, number: int) -> str:
     """Pay a bill, as a bank would do it: what was begun there is done."""
+    while not _may_pay():  # noqa: ASYNC110  as below
+        await asyncio.sleep(0.01)
     with (FOLDER / "ledger").open("a") as ledger:
         ledger.write(f"{number} {context.thread_id} {context.call_id} {os.getpid()}\n")
     while (FOLDER / "hold").exists():  # noqa: ASYNC110  another process takes it away
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.02)
     return "paid"
+
+
+def _may_pay() -> bool:
+    """Whether no more is paid than the test has allowed so far."""
+    with (FOLDER / "ledger").open("a+") as ledger:
+        ledger.seek(0)
+        count = len(ledger.readlines())
+    try:
+        return count < int((FOLDER / "pace").read_text())
+    except FileNotFoundError:
+        return True
 
 
 class AcknowledgesFirst:

@@ -22,6 +22,7 @@ from treadle.fleet.port import JobStatus
 from treadle.server.data.database import Database
 
 PROGRAM = Path(__file__).with_name("clerks.py")
+WRONG_CLOCK = Path(__file__).with_name("wrong_clock.py")
 
 
 class Team:
@@ -52,15 +53,29 @@ class Team:
             spec.loader.exec_module(module)
         return module
 
-    def start(self, *options: str) -> subprocess.Popen[str]:
-        """A worker, which has said that it works."""
-        command = [sys.executable, "-m", "treadle", "worker", f"{PROGRAM}:fleet", *options]
-        worker = subprocess.Popen(command, env=self.environment, stderr=subprocess.PIPE, text=True)
+    def start(self, *options: str, url: str = "", ahead_s: float = 0) -> subprocess.Popen[str]:
+        """A worker, which has said that it works.
+
+        Args:
+            options: of `treadle worker`.
+            url: how it reaches the database; as all others do if not said.
+            ahead_s: how far its clock is ahead.
+        """
+        program = [str(WRONG_CLOCK), str(ahead_s)] if ahead_s else ["-m", "treadle"]
+        command = [sys.executable, *program, "worker", f"{PROGRAM}:fleet", *options]
+        environment = {**self.environment, "FLEET_URL": url or self.told["FLEET_URL"]}
+        worker = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
         self.workers.append(worker)
         assert worker.stderr is not None
         self.said = worker.stderr.readline()
         assert "a worker of" in self.said, self.said + worker.stderr.read()
         return worker
+
+    def set_pace(self, count: int) -> None:
+        """Let workers pay so many bills; those that pay at the same moment may be more."""
+        draft = self.folder / "pace.new"
+        draft.write_text(str(count))
+        draft.replace(self.folder / "pace")
 
     @property
     def hold(self) -> Path:
