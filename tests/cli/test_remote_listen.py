@@ -180,7 +180,7 @@ def test_what_does_not_count_begins_nothing_and_is_told(
         listener = ends.enter_context(listening(laptop))
         device = Device(laptop, phone, ends)
         good = device.begin("hello")
-        assert why(device, put(device, good)) == "done: "
+        assert why(device, put(device, good)) == f"done: {good.thread}"
         listener.wait_for("the turn is done")
         body = sign_statement(device.key, good)
 
@@ -199,7 +199,7 @@ def test_what_does_not_count_begins_nothing_and_is_told(
         assert {case: told for case, told in found.items() if case not in told} == {}
 
         put_back(team, good.id, body)  # as if the server had seen nobody take it
-        assert why(device, good.id) == "done: "
+        assert why(device, good.id) == f"done: {good.thread}"
 
         for mode in ("steer", "answer", "off"):
             laptop.ok("config", "set", "remote", mode)

@@ -394,6 +394,8 @@ RequestId: TypeAlias = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_-]{16,64}$", max_length=64, description="chosen by who asks")
 ]
 MachineId: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$", max_length=16)]
+WITHOUT_NUL: Final = r"^[^\x00]*$"
+"""PostgreSQL has no text with one."""
 RequestState: TypeAlias = Literal["waiting", "taken", "done", "refused", "expired", "withdrawn"]
 """Nobody has it; the machine has it; it was done, was not, came too late, was taken back."""
 
@@ -407,12 +409,15 @@ class NewRemoteRequest(Struct, frozen=True, forbid_unknown_fields=True):
     id: RequestId
     machine: MachineId
     expires_at: Time
-    body: Annotated[str, Meta(max_length=512 * 1024)]
-    thread: str | None = None
+    body: Annotated[str, Meta(max_length=512 * 1024, pattern=WITHOUT_NUL)]
+    thread: Annotated[str, Meta(pattern=WITHOUT_NUL)] | None = None
 
 
 class RemoteRequest(Struct, frozen=True):
-    """A request, and what became of it; `why` says why it was refused, `left_with` which token."""
+    """A request, and what became of it, left with the token `left_with`.
+
+    `why` says why it was refused, or which thread was begun, if it asked for one.
+    """
 
     id: str
     machine: str
@@ -438,10 +443,10 @@ class RemoteRequestQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RequestOutcome(Struct, frozen=True, forbid_unknown_fields=True):
-    """What became of a request."""
+    """What became of a request; `why` is that of `RemoteRequest`."""
 
     state: Literal["taken", "done", "refused", "withdrawn"]
-    why: Annotated[str, Meta(max_length=2000)] = ""
+    why: Annotated[str, Meta(max_length=2000, pattern=WITHOUT_NUL)] = ""
 
 
 class Health(Struct, frozen=True):

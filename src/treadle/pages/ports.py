@@ -56,11 +56,35 @@ class ThreadRow(Struct, frozen=True):
     owner: str = ""
 
 
+class StartRow(Struct, frozen=True):
+    """What a visitor has asked a machine of theirs to begin, and how that stands.
+
+    Args:
+        at: when it was asked.
+        until: how long it waits for a machine.
+        state: `waiting`, `taken`, `refused`, `expired` or `done`.
+        why: why it was refused.
+        thread: what was begun, as it stands in addresses; empty if it is not here.
+        left_with: the name of the token with which it was asked.
+    """
+
+    at: str
+    until: str
+    state: str
+    why: str
+    thread: str
+    left_with: str
+
+
 class ThreadRows(Struct, frozen=True):
-    """Some of the threads that were asked for, and how many there are in all."""
+    """Some of the threads that were asked for, and how many there are in all.
+
+    `starts` are threads that a machine was asked to begin.
+    """
 
     rows: Sequence[ThreadRow]
     count: int
+    starts: Sequence[StartRow] = ()
 
 
 class FoundRow(Struct, frozen=True):

@@ -133,6 +133,7 @@ class Pages:
             "threads.html",
             visitor=source.visitor,
             rows=found.rows,
+            starts=found.starts,
             count=found.count,
             start=start,
             page=page,

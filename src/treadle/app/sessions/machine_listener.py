@@ -255,7 +255,7 @@ class MachineListener:
                 requests.reply(left.id, reply)
             if reply is None:
                 return TakenRequest(self._check(left, left.thread, keys))
-            self._tell_outcome(client, left.id, reply)
+            _tell_outcome(client, left.id, reply)
         except UnknownThreadError:
             pass  # it is on another machine, or not here yet
         except (UsageError, NotConfiguredError) as error:
@@ -283,10 +283,10 @@ class MachineListener:
         request, word = check_start(data, left.id, keys, policy, self._store.now())
         entry, requests = self._ledger.find(left.id), self._find_requests(request.thread)
         if (reply := requests.read_reply(left.id)) is not None:
-            self._tell_outcome(client, left.id, reply)
+            _tell_outcome(client, left.id, reply, request.thread)
         elif self._exists(request.thread):
             if left.id in read_taken_requests(self._store, request.thread):
-                self._tell_outcome(client, left.id, RequestReply(is_taken=True))
+                _tell_outcome(client, left.id, RequestReply(is_taken=True), request.thread)
             elif entry is None:
                 raise UsageError(_TAKEN_ID)
             elif not self._is_open(request.thread):
@@ -294,7 +294,7 @@ class MachineListener:
             elif self._work.has(request.thread):
                 requests.place(request)  # it was begun before a death: who asked is recorded now
         elif entry is not None and entry.is_over:
-            self._tell_outcome(client, left.id, RequestReply(is_taken=True))  # and removed since
+            _tell_outcome(client, left.id, RequestReply(is_taken=True))  # and removed since
         elif not self._work.has(request.thread):
             return TakenRequest(request, choose_folder(self._folders, word))
         return None
@@ -373,18 +373,25 @@ class MachineListener:
         for request_id, thread_id in tuple(self._started.items()):
             reply = self._find_requests(thread_id).read_reply(request_id)
             if reply is not None:
-                self._tell_outcome(client, request_id, reply)
+                _tell_outcome(client, request_id, reply, thread_id)
                 del self._started[request_id]
         for entry in self._ledger.list_cut_off():
             is_late = entry.expires_at < self._store.now()
             if is_late and not self._work.has(entry.thread) and not self._exists(entry.thread):
                 late = RequestReply(is_taken=False, why=_TOO_LATE)
-                self._tell_outcome(client, entry.request, late)
+                _tell_outcome(client, entry.request, late)
                 self._ledger.end(entry.thread)
 
     def _find_requests(self, thread_id: str) -> ThreadRequests:
         return ThreadRequests(self._store.folders.disk, self._store.places, thread_id)
 
-    def _tell_outcome(self, client: RequestClient, request_id: str, reply: RequestReply) -> None:
-        outcome = RequestOutcome("done" if reply.is_taken else "refused", reply.why[:2000])
-        settle_request(client, request_id, outcome)
+
+def _tell_outcome(
+    client: RequestClient, request_id: str, reply: RequestReply, begun: str = ""
+) -> None:
+    """Say the end of a request; `begun` is the thread that a start has begun."""
+    if reply.is_taken:
+        outcome = RequestOutcome("done", begun)
+    else:
+        outcome = RequestOutcome("refused", reply.why[:2000])
+    settle_request(client, request_id, outcome)

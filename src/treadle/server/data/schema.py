@@ -327,6 +327,7 @@ remote_requests: Final = Table(
     Column("expires_at", BytewiseText, nullable=False),
     # `waiting`, `taken`, `done`, `refused`, `withdrawn`; what waits and is too late has expired.
     Column("state", BytewiseText, nullable=False),
+    # Why it was refused; of a start that is done, the thread.
     Column("why", BytewiseText, nullable=False),
     # For the machine alone; the server does not look into it.
     Column("body", BytewiseText, nullable=False),

@@ -215,7 +215,8 @@ class PageSite:
             raise make_unauthorized_refusal()
         found = await self.ask(partial(source.read, person_activity.list_busy_people))
         rows = [(one, [source.make_row(line) for line in one.threads]) for one in found]
-        return send_page("team.html", visitor=source.visitor, people=rows)
+        starts = await self.ask(source.list_starts)
+        return send_page("team.html", visitor=source.visitor, people=rows, starts=starts)
 
     async def _send_refusal(self, request: Request, refusal: Exception) -> Response:
         assert isinstance(refusal, Refusal)

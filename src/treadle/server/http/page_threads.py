@@ -19,6 +19,7 @@ from treadle.pages.ports import (
     LiveState,
     RowFilters,
     ShownThread,
+    StartRow,
     ThreadRow,
     ThreadRows,
     Visitor,
@@ -32,6 +33,7 @@ from treadle.server.http.change_stream import SeenVersion
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 from treadle.server.search import thread_families, thread_lists
+from treadle.server.threads import remote_requests
 from treadle.server.threads.change_feed import find_newest_change
 from treadle.server.threads.stories import (
     find_shown_thread,
@@ -40,6 +42,7 @@ from treadle.server.threads.stories import (
     read_story_journals,
     read_whole_output,
 )
+from treadle.thread.safe_text import sanitize_text
 
 Result = TypeVar("Result")
 
@@ -103,7 +106,21 @@ class ServerThreads:
         }
         wanted = thread_lists.parse_filters({name: (text,) for name, text in given.items() if text})
         found = self.read(lambda context: thread_lists.list_threads(context, wanted, count, start))
-        return ThreadRows([self.make_row(one) for one in found.threads], found.total)
+        is_first = start == 0 and not any(given.values())
+        starts = self.list_starts() if is_first else ()
+        return ThreadRows([self.make_row(one) for one in found.threads], found.total, starts)
+
+    def list_starts(self) -> list[StartRow]:
+        """What the visitor has asked machines to begin."""
+        if self.visitor is None:
+            return []
+        return [
+            StartRow(
+                *(one.created_at, one.expires_at, one.state),
+                *(sanitize_text(one.why), one.thread or "", one.left_with),
+            )
+            for one in self.read(remote_requests.list_starts)
+        ]
 
     def search(self, words: str, count: int) -> Sequence[FoundRow]:
         """See `PageSource`."""

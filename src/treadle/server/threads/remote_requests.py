@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from msgspec.structs import replace
 from sqlalchemy import Row, and_, delete, func, insert, or_, select, update
 
 from treadle.api.error_codes import ErrorCode
@@ -32,6 +33,11 @@ HOLDS_S_MAX: Final = 24 * 3600
 """Seconds for which a request may wait, and for which what became of it is told after that."""
 WAITING_MAX: Final = 100
 """Requests of a user that are not over."""
+
+STARTS_S: Final = 3600
+"""Seconds for which it is shown what became of a start."""
+STARTS_MAX: Final = 10
+"""Starts that are shown."""
 
 _OPEN: Final = ("waiting", "taken")
 MOVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
@@ -126,6 +132,32 @@ def list_own_requests(context: Context) -> tuple[RemoteRequest, ...]:
         .limit(WAITING_MAX)
     )
     return tuple(_make_request(context, row) for row in context.db.execute(query))
+
+
+def list_starts(context: Context) -> tuple[RemoteRequest, ...]:
+    """What the caller has lately asked of machines that is of no thread, newest first.
+
+    That is to begin one, or to pair a device: the server does not look into it. Of a device that
+    is paired, and of what was taken back, nothing is told. `thread` is what was begun, once its
+    machine has sent it.
+    """
+    user_id, rows = _require_user(context), remote_requests.c
+    query = (
+        _select_requests()
+        .where(rows.user_id == user_id, rows.thread_id.is_(None))
+        .where(rows.created_at > shift_time(context.now, seconds=-STARTS_S))
+        .where(rows.state != "withdrawn", or_(rows.state != "done", rows.why != ""))
+        .order_by(rows.created_at.desc(), rows.id)
+        .limit(STARTS_MAX)
+    )
+    found = [_make_request(context, row) for row in context.db.execute(query)]
+    begun = {one.why for one in found if one.state == "done"}
+    mine = select(threads.c.id).where(threads.c.owner_id == user_id, threads.c.id.in_(begun))
+    here = {*context.db.execute(mine.where(threads.c.deleted_at.is_(None))).scalars()}
+    return tuple(
+        replace(one, thread=one.why) if one.state == "done" and one.why in here else one
+        for one in found
+    )
 
 
 def get_request(context: Context, request_id: str) -> RemoteRequest:
