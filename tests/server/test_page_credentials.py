@@ -47,7 +47,9 @@ BY_ADDRESS: Final = {
     "/api/threads/{thread_id}/share/{token}": ("link", {"GET": 200}, 404),
 }
 """Paths with a secret in them: which one opens them, how, and what all others are told."""
-STREAMS: Final = ("/api/changes", "/threads/{thread_id}/live")
+STREAMS: Final = ("/api/changes", "/fleet/live", "/threads/{thread_id}/live")
+NOT_HERE: Final = ("/fleet/live",)
+"""What is opened, and is not there: no fleet has its queue in this database."""
 TOKENS: Final = (*SCOPES, "machine")
 """What opens the API. All other pages are opened by a session's cookie, and by nothing else."""
 LISTS: Final = {"/api/threads": 200, "/api/threads/search": 400}
@@ -227,7 +229,7 @@ def _fits(method: str, path: str, name: str, way: str, found: tuple[int, str]) -
         is_wrong = way == "header" and name not in ("nobody", *TOKENS)
         return status == (401 if is_wrong else LISTS[path])
     if is_opened(method, path, name, way):
-        is_there = status < 400 and "/sign-in?" not in place
+        is_there = status == 404 if path in NOT_HERE else status < 400 and "/sign-in?" not in place
         return is_there if method == "GET" else status not in (401, 403)
     if path.startswith("/api/") or method == "POST" or path.endswith("/live"):
         return status == 401
