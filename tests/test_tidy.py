@@ -41,11 +41,14 @@ MAY_USE: Final = {
     "platform/shared_sync.py": {"time"},  # how long syncs take
     "store/sqlite_journal_mode.py": {"time"},  # a deadline
     "agent/repositories.py": {"secrets"},  # names of clones
+    "agent/schedules.py": {"datetime", "uuid"},  # names; the clock is the queue's
+    "fleet/cron.py": {"datetime"},  # times after those that it is given, asks no clock
     "agent/task_lines.py": {"datetime"},  # such a moment in a file, asks no clock
     "agent/job_options.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/job_mark.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/port.py": {"datetime"},  # the moment at which a job is to begin, asks no clock
     "fleet/memory_scheduler.py": {"datetime"},  # whether that has come
+    "fleet/procrastinate_scheduler.py": {"datetime"},  # the database's, asks no other clock
     "exchange/times.py": {"datetime"},  # reads the times of other programs, asks no clock
     "store/upkeep/garbage.py": {"datetime"},  # compares times of files and records, asks no clock
     "store_conformance/workers.py": {"time"},  # how long a store takes alone, and a deadline

@@ -27,7 +27,7 @@ from treadle import (
     ToolContext,
     tool,
 )
-from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
+from treadle.fleet.port import Job, JobEnd, JobStatus, Perform, TaskSchedule
 
 FOLDER = Path(os.environ["FLEET_FOLDER"])
 URL = os.environ["FLEET_URL"]
@@ -92,6 +92,27 @@ class AcknowledgesFirst:
         await perform(job, cancelled)
 
 
+class DiesAtSchedules:
+    """A queue whose worker is killed beside its nth change of a schedule, before or behind it."""
+
+    def __init__(self, queue: ProcrastinateScheduler, place: str) -> None:
+        self.queue, self.place, self.changes = queue, place, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.queue, name)
+
+    def _die_at(self, side: str) -> None:
+        if self.place == f"{side} {self.changes}":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def change_schedule(self, schedule: TaskSchedule) -> bool:
+        self.changes += 1
+        self._die_at("before")
+        was_changed = await self.queue.change_schedule(schedule)
+        self._die_at("behind")
+        return was_changed
+
+
 def make_store() -> Store:
     """Threads in a folder of this machine, or in the database."""
     if os.environ.get("FLEET_STORE") == "folder":
@@ -102,8 +123,11 @@ def make_store() -> Store:
 store = make_store()
 queue = ProcrastinateScheduler(URL, heartbeat_s=0.2, stalled_s=2.0, poll_s=0.2)
 is_hasty = BUG == "acknowledges first"
+scheduler: Any = AcknowledgesFirst(queue) if is_hasty else queue
+if BUG.startswith("dies at schedules "):
+    scheduler = DiesAtSchedules(queue, BUG.removeprefix("dies at schedules "))
 fleet = Fleet(
-    cast("Scheduler", AcknowledgesFirst(queue)) if is_hasty else queue,
+    cast("Scheduler", scheduler),
     sweep_s=3600 if is_hasty else 0.5,  # it would find out what it has done
     deaths_max=int(os.environ.get("FLEET_DEATHS", "5")),
 )

@@ -8,7 +8,17 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from treadle.fleet.port import OPEN_STATUSES, Job, JobEnd, JobStatus, Perform, Scheduler
+from msgspec.structs import replace
+
+from treadle.fleet.port import (
+    OPEN_STATUSES,
+    Job,
+    JobEnd,
+    JobStatus,
+    Perform,
+    Scheduler,
+    TaskSchedule,
+)
 
 DONE = JobEnd(JobStatus.DONE)
 PATIENCE_S = 60.0
@@ -314,7 +324,29 @@ async def check_removed(queue: Scheduler) -> None:
     assert await queue.remove_ended(0.0) == 0
 
 
+async def check_schedules(queue: Scheduler) -> None:
+    """One of a name; of those who change one, one does; who asks the time gets one."""
+    first = TaskSchedule("b", "a", "Pay.", "0 8 * * *", "UTC", {"user": "ann"}, await queue.now())
+    other = replace(first, id="a")
+    assert await queue.add_schedule(first) == first
+    assert await queue.add_schedule(replace(first, prompt="Pay more.")) == first
+    await queue.add_schedule(other)
+    assert await queue.list_schedules() == [other, first]
+    later = await queue.now() + timedelta(days=1)
+    changes = [replace(first, next_at=later, note=str(n)) for n in range(5)]
+    changed = await asyncio.gather(*(queue.change_schedule(one) for one in changes))
+    assert sorted(changed) == [False] * 4 + [True]
+    [_, found] = await queue.list_schedules()
+    assert found == replace(changes[changed.index(True)], version=1)
+    assert await queue.change_schedule(replace(found, begun_at=later))
+    assert not await queue.change_schedule(replace(first, id="c"))
+    assert await queue.remove_schedule("b")
+    assert not await queue.remove_schedule("b")
+    assert await queue.list_schedules() == [other]
+
+
 CHECKS = [
+    check_schedules,
     check_removed,
     check_order,
     check_once,

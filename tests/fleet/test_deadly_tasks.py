@@ -82,6 +82,9 @@ class Hands:
     def find_lost(self, states: Sequence[JobState], unknown: Sequence[str]) -> list[Job]:
         return []
 
+    async def submit_due(self) -> None:
+        pass
+
 
 async def test_the_last_try_is_made_alone_so_that_who_stood_beside_it_is_not_set_aside() -> None:
     queue, hands, stop = Places(), Hands(), asyncio.Event()

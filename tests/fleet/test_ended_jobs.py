@@ -45,6 +45,9 @@ class Knowing:
     def find_lost(self, states: Any, unknown: Any) -> list[Job]:
         return []
 
+    async def submit_due(self) -> None:
+        pass
+
 
 def count_read(url: str) -> int:
     """The rows that were read until now; who has read them has ended its connections."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from fleet import queue_checks, test_ended_jobs, test_queues
-from treadle.fleet import procrastinate_scheduler, queue_lists, queue_rows
+from treadle.fleet import procrastinate_scheduler, queue_lists, queue_rows, queue_schedules
 from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
 from treadle.fleet.procrastinate_scheduler import ProcrastinateScheduler
 from treadle.fleet.queue_worker import QueueWorker
@@ -135,6 +135,21 @@ def forget_the_deadly(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue_lists, "_REMOVE", remove.replace(deaths, "0"))
 
 
+def change_any_version(patch: pytest.MonkeyPatch) -> None:
+    """Two workers begin the same due time."""
+    change, mine = queue_schedules._CHANGE, "AND version = %(version)s"
+    assert mine in change
+    patch.setattr(queue_schedules, "_CHANGE", change.replace(mine, ""))
+
+
+def replace_schedules(patch: pytest.MonkeyPatch) -> None:
+    """A schedule that is added once more begins anew."""
+    add = queue_schedules._ADD
+    anew = add.replace("DO NOTHING", "(id) DO UPDATE SET version = 0, told = excluded.told")
+    assert anew != add
+    patch.setattr(queue_schedules, "_ADD", anew)
+
+
 BUGS: Final[Mapping[Plant, Check]] = {
     finish_by_number: test_queues.test_what_another_worker_was_given_is_not_left_by_the_one_before,
     queue_twice: on_queue(queue_checks.check_once),
@@ -146,6 +161,8 @@ BUGS: Final[Mapping[Plant, Check]] = {
     stop_at_once: on_queue(queue_checks.check_drain),
     list_what_is_over: test_ended_jobs.check_sweep,
     remove_at_once: on_queue(queue_checks.check_removed),
+    change_any_version: on_queue(queue_checks.check_schedules),
+    replace_schedules: on_queue(queue_checks.check_schedules),
     forget_the_deadly: on_queue(queue_checks.check_removed),
 }
 """What is planted, and what sees it. What is not planted is seen by nobody: `test_queues.py`."""

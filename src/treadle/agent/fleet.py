@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from treadle.agent.job_options import JobOptions, Membership
 from treadle.agent.members import Members
+from treadle.agent.schedules import Schedules
 from treadle.agent.submitted_task import SubmittedTask, check_task, submit_task
 from treadle.agent.task_hand import TaskHand
 from treadle.errors import BuildError, ThreadBusyError, UsageError
@@ -57,6 +58,8 @@ class Fleet:
             raise BuildError(f"deaths_max is {deaths_max}, and every task is to be tried once")
         self.scheduler: Final = scheduler
         self._members = Members()
+        self.schedules: Final = Schedules(scheduler, self._members)
+        """Its tasks that repeat."""
         self._sweep_s, self._deaths_max = sweep_s, deaths_max
 
     def add(self, agent: Agent[AgentDepsT, Any], deps: AgentDepsT | None = None) -> None:
@@ -181,5 +184,5 @@ class Fleet:
 
     def make_worker(self) -> FleetWorker:
         """A worker that can be asked what it is at."""
-        hand = TaskHand(self._members, self._deaths_max)
+        hand = TaskHand(self._members, self.schedules, self._deaths_max)
         return FleetWorker(self.scheduler, hand, self._sweep_s, self._deaths_max)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
 from treadle.agent.fleet import Fleet
@@ -93,3 +93,39 @@ def choose_agent(fleet: Fleet, name: str | None) -> str:
     if name is None and len(fleet.agents) != 1:
         raise UsageError("say which agent works on it", hint=f"one of: {', '.join(fleet.agents)}")
     return fleet.agents[0] if name is None else name
+
+
+def check_submitted(fleet: Fleet, agent: str, prompt: str, told: Mapping[str, Any]) -> None:
+    """Raise as `submit_told`, as far as that is known before."""
+    cron, zone, options = _split_times(told)
+    options.pop("key", None)
+    if cron:
+        fleet.schedules.check(agent, prompt, cron, zone, **options)
+    else:
+        fleet.check(agent, **options)
+
+
+async def submit_told(fleet: Fleet, agent: str, prompt: str, told: Mapping[str, Any]) -> str:
+    """Submit a task, or keep a schedule where `every` is told.
+
+    Args:
+        fleet: of which fleet.
+        agent: who works on it.
+        prompt: the task.
+        told: `every`, `zone` and what `Fleet.submit` takes.
+
+    Returns:
+        The id of the task's thread, or that of the schedule.
+
+    Raises:
+        TreadleError: as `Fleet.submit` and `Schedules.add`.
+    """
+    cron, zone, options = _split_times(told)
+    if cron:
+        return (await fleet.schedules.add(agent, prompt, cron, zone, **options)).id
+    return (await fleet.submit(agent, prompt, **options)).id
+
+
+def _split_times(told: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    options = {**told}
+    return options.pop("every", ""), options.pop("zone", "UTC"), options

@@ -14,6 +14,7 @@ from treadle.agent.definition import AgentDefinition
 from treadle.agent.lost_changes import describe_lost_changes
 from treadle.agent.lost_jobs import LostJobs
 from treadle.agent.members import Members
+from treadle.agent.schedules import Schedules
 from treadle.core.task.table import State
 from treadle.errors import StoreError, ThreadBusyError, TreadleError, UnknownThreadError
 from treadle.fleet.job_mark import (
@@ -53,12 +54,13 @@ class TaskHand:
 
     Args:
         members: the fleet's agents.
+        schedules: its tasks that repeat.
         deaths_max: a task whose worker has died so often in a row is set aside.
     """
 
-    def __init__(self, members: Members, deaths_max: int) -> None:
+    def __init__(self, members: Members, schedules: Schedules, deaths_max: int) -> None:
         self._members, self._deaths_max = members, deaths_max
-        self._lost = LostJobs(members)
+        self._lost, self._schedules = LostJobs(members), schedules
 
     async def work(self, job: Job, stop: asyncio.Event, cancelled: asyncio.Event) -> JobEnd:
         """Work on the task of a job. See `treadle.fleet.worker.Hand.work`."""
@@ -156,6 +158,10 @@ class TaskHand:
             await driver.journal.record_beside(Tagged((CANCELLED_TAG,)))
             return JobEnd(JobStatus.CANCELLED)
         return _find_end(finished, has_ended=is_over(driver.journal.fold))
+
+    async def submit_due(self) -> None:
+        """Submit what repeats. See `treadle.fleet.worker.Hand.submit_due`."""
+        await self._schedules.submit_due()
 
     def list_unknown(self, states: Sequence[JobState]) -> list[str]:
         """Threads that may need a job. See `treadle.fleet.worker.Hand.list_unknown`."""

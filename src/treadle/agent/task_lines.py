@@ -30,6 +30,8 @@ class TaskLine(Struct, frozen=True, forbid_unknown_fields=True):
     repo: str | UnsetType = UNSET
     ref: str | UnsetType = UNSET
     at: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET
+    every: str | UnsetType = UNSET
+    zone: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     max_tokens: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     max_cost: Annotated[float, Meta(gt=0)] | UnsetType = UNSET

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from treadle.cli import options
+from treadle.cli.fleet_schedule_command import schedules
 from treadle.cli.fleet_task_command import approve, cancel, retry, watch
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def command(context: click.Context, place: str, *, is_json: bool) -> None:
     treadle fleet cancel ID                        nobody works on it any more
     treadle fleet retry ID                         what was cancelled, or has failed
     treadle fleet approve ID --yes                 what a task asks a person
+    treadle fleet schedules                        tasks that repeat
     """  # noqa: D301  click reads the backspace
     context.obj = place
     if context.invoked_subcommand is not None:
@@ -69,6 +71,8 @@ def _use(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
 @click.option("--repo", default="", help="Where git gets what it works on.")
 @click.option("--ref", default="HEAD", help="From where: a branch, a tag, a commit.")
 @click.option("--at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
+@click.option("--every", metavar="CRON", help='Again and again: "30 8 * * mon-fri".')
+@click.option("--zone", default="UTC", show_default=True, help="Whose clocks --every goes by.")
 @click.option("--model", default="", help="Who answers, instead of the agent's own model.")
 @options.budget_options("each task")
 @click.pass_obj
@@ -76,10 +80,12 @@ def submit(place: str, /, task: str, **given: Any) -> None:
     """Submit a task; `-` reads one a line from stdin. Prints the ids of their threads, in order.
 
     A line of a file is plain words, or a JSON object with a task and what else is said of it.
+    With --every it is a schedule, whose id is printed: workers submit a task at each of its times.
 
     \b
     treadle fleet submit --agent support "Where is order 7?"
     treadle fleet submit - --user ann --max-cost 2 < tasks.txt
+    treadle fleet submit "Sum up the night." --every "0 7 * * *" --zone Europe/Vienna --key morning
     echo '{"task": "Mend it.", "model": "large", "max_cost": 5}' | treadle fleet submit -
     """  # noqa: D301  click reads the backspace
     if (moment := given["at"]) is not None:
@@ -88,17 +94,17 @@ def submit(place: str, /, task: str, **given: Any) -> None:
     submitted: list[str] = []
 
     async def act(fleet: Fleet) -> None:
-        from treadle.agent.fleet_file import choose_agent
+        from treadle.agent.fleet_file import check_submitted, choose_agent, submit_told
         from treadle.agent.task_lines import make_task, read_task_lines
 
         tasks = [make_task(task, given)] if lines is None else read_task_lines(lines, given)
         due = [(choose_agent(fleet, more.pop("agent", None)), one, more) for one, more in tasks]
-        for agent, _, more in due:  # before the first is submitted
-            fleet.check(agent, **more)
+        for agent, prompt, more in due:  # before the first is submitted
+            check_submitted(fleet, agent, prompt, more)
         for start in range(0, len(due), AT_ONCE):
-            some = [fleet.submit(*one, **more) for *one, more in due[start : start + AT_ONCE]]
+            some = [submit_told(fleet, *one) for one in due[start : start + AT_ONCE]]
             found = await asyncio.gather(*some, return_exceptions=True)
-            submitted.extend(one.id for one in found if not isinstance(one, BaseException))
+            submitted.extend(one for one in found if not isinstance(one, BaseException))
             for error in found:
                 if isinstance(error, BaseException):
                     raise error
@@ -110,5 +116,5 @@ def submit(place: str, /, task: str, **given: Any) -> None:
             click.echo(thread_id)
 
 
-for _part in (cancel, retry, approve, watch):
+for _part in (cancel, retry, approve, watch, schedules):
     command.add_command(_part)

@@ -19,6 +19,7 @@ from treadle.fleet.port import (
     JobStatus,
     Perform,
     QueueState,
+    TaskSchedule,
     WorkerState,
 )
 
@@ -48,6 +49,7 @@ class MemoryScheduler:
     def __init__(self) -> None:
         self._rows: list[_Row] = []
         self._workers: dict[int, WorkerState] = {}
+        self._schedules: dict[str, TaskSchedule] = {}
         self._numbers = count(1)
 
     async def submit(self, jobs: Sequence[Job]) -> None:
@@ -169,6 +171,30 @@ class MemoryScheduler:
         for row in removed:
             self._rows.remove(row)
         return len(removed)
+
+    async def add_schedule(self, schedule: TaskSchedule) -> TaskSchedule:
+        """See `Scheduler.add_schedule`."""
+        return self._schedules.setdefault(schedule.id, schedule)
+
+    async def change_schedule(self, schedule: TaskSchedule) -> bool:
+        """See `Scheduler.change_schedule`."""
+        before = self._schedules.get(schedule.id)
+        if before is None or before.version != schedule.version:
+            return False
+        self._schedules[schedule.id] = replace(schedule, version=schedule.version + 1)
+        return True
+
+    async def remove_schedule(self, schedule_id: str) -> bool:
+        """See `Scheduler.remove_schedule`."""
+        return self._schedules.pop(schedule_id, None) is not None
+
+    async def list_schedules(self) -> list[TaskSchedule]:
+        """See `Scheduler.list_schedules`."""
+        return [self._schedules[name] for name in sorted(self._schedules)]
+
+    async def now(self) -> datetime:
+        """See `Scheduler.now`."""
+        return datetime.now(UTC)
 
     async def list(self) -> list[JobState]:
         """See `Scheduler.list`."""

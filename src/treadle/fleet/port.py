@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -118,6 +118,40 @@ Perform: TypeAlias = Callable[[Job, asyncio.Event], Awaitable[JobEnd]]
 """Works on a job. The event is set when somebody has cancelled it."""
 
 
+class TaskSchedule(Struct, frozen=True, omit_defaults=True):
+    """A task that is submitted again and again.
+
+    Args:
+        id: its name.
+        agent: who works on its tasks.
+        prompt: what they are told.
+        cron: when, in five fields.
+        zone: whose clocks say so.
+        options: what else is said of each task, as JSON has it.
+        next_at: when it is due next.
+        begun_at: a due time for which a task is being submitted.
+        last_at: the last due time of which a task was made, or told why not.
+        last_thread: the last task.
+        note: what became of the last due time, if no task or not as it should.
+        is_paused: nothing is submitted while it is.
+        version: how often it was changed; the queue counts.
+    """
+
+    id: str
+    agent: str
+    prompt: str
+    cron: str
+    zone: str
+    options: dict[str, Any]
+    next_at: datetime
+    begun_at: datetime | None = None
+    last_at: datetime | None = None
+    last_thread: str = ""
+    note: str = ""
+    is_paused: bool = False
+    version: int = 0
+
+
 class Scheduler(Protocol):
     """A queue of jobs. All methods raise `StoreError` where it cannot be reached."""
 
@@ -180,6 +214,34 @@ class Scheduler(Protocol):
         Returns:
             How many.
         """
+        ...
+
+    async def add_schedule(self, schedule: TaskSchedule) -> TaskSchedule:
+        """Keep a schedule, durably when this returns.
+
+        Returns:
+            It, or the one of its id that is there already, which stays as it is.
+        """
+        ...
+
+    async def change_schedule(self, schedule: TaskSchedule) -> bool:
+        """Change the schedule of this id, if it has this version; it has the next one then.
+
+        Returns:
+            Whether it had.
+        """
+        ...
+
+    async def remove_schedule(self, schedule_id: str) -> bool:
+        """Remove a schedule; whether it was there."""
+        ...
+
+    async def list_schedules(self) -> list[TaskSchedule]:
+        """All schedules, by their ids."""
+        ...
+
+    async def now(self) -> datetime:
+        """The time, by one clock for all who use this queue."""
         ...
 
     async def list(self) -> list[JobState]:

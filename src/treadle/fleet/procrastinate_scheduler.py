@@ -13,6 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from procrastinate import App, PsycopgConnector, exceptions
@@ -21,8 +22,8 @@ from psycopg import AsyncConnection, Error
 from psycopg_pool import PoolTimeout
 
 from treadle.errors import StoreError
-from treadle.fleet import queue_lists
-from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform, QueueState
+from treadle.fleet import queue_lists, queue_schedules
+from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform, QueueState, TaskSchedule
 from treadle.fleet.queue_rows import PRIORITY_STEP, leave_row, make_row, read_job
 from treadle.fleet.queue_tables import (
     MAKE_WORKERS,
@@ -147,6 +148,33 @@ class ProcrastinateScheduler:
         async with self._reach():
             return await queue_lists.remove_ended(self._app, kept_s)
 
+    async def add_schedule(self, schedule: TaskSchedule) -> TaskSchedule:
+        """See `Scheduler.add_schedule`."""
+        async with self._reach():
+            return await queue_schedules.add(self._app, schedule)
+
+    async def change_schedule(self, schedule: TaskSchedule) -> bool:
+        """See `Scheduler.change_schedule`."""
+        async with self._reach():
+            return await queue_schedules.change(self._app, schedule)
+
+    async def remove_schedule(self, schedule_id: str) -> bool:
+        """See `Scheduler.remove_schedule`."""
+        async with self._reach():
+            return await queue_schedules.remove(self._app, schedule_id)
+
+    async def list_schedules(self) -> list[TaskSchedule]:
+        """See `Scheduler.list_schedules`."""
+        async with self._reach():
+            return await queue_schedules.list_all(self._app)
+
+    async def now(self) -> datetime:
+        """See `Scheduler.now`; the database's."""
+        async with self._reach():
+            found = await self._app.connector.execute_query_one_async("SELECT now() AS moment")
+        moment: datetime = found["moment"]
+        return moment.astimezone(UTC)
+
     async def list(self) -> list[JobState]:
         """See `Scheduler.list`."""
         async with self._reach():
@@ -191,7 +219,7 @@ class ProcrastinateScheduler:
             row = await found.fetchone()
             if row is None or row[0] is None:
                 await connection.execute(self._app.schema_manager.get_schema())
-            for name, statement in queue_lists.INDEXES.items():
+            for name, statement in (queue_lists.INDEXES | queue_schedules.TABLES).items():
                 found = await connection.execute("SELECT to_regclass(%s)", (name,))
                 if (await found.fetchone() or [None])[0] is None:
                     await connection.execute(statement.encode())

@@ -13,7 +13,7 @@ from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Scheduler
 _log = logging.getLogger("treadle.fleet")
 
 SWEEP_S: Final = 15.0
-"""How often it is looked for jobs that are stalled, and for threads that have none."""
+"""How often it is looked for jobs that are stalled, threads that have none, what is due again."""
 KEPT_S: Final = 7 * 24 * 3600.0
 """After so long the row of a job that is over is removed; its thread stays."""
 _FAULT_S: Final = 60.0
@@ -51,6 +51,10 @@ class Hand(Protocol):
             states: what it knows of jobs that are not over, and of these threads.
             unknown: what `list_unknown` has found.
         """
+        ...
+
+    async def submit_due(self) -> None:
+        """Submit the tasks that repeat and are due; raises `StoreError`."""
         ...
 
 
@@ -128,7 +132,7 @@ class FleetWorker:
             await asyncio.sleep(self._sweep_s)
 
     async def sweep(self) -> None:
-        """Queue what is stalled, and what a crash has left without a job.
+        """Queue what is stalled, what a crash has left without a job, and what is due again.
 
         Raises:
             StoreError: the queue or the store refused.
@@ -143,4 +147,5 @@ class FleetWorker:
         if lost := await asyncio.to_thread(self._hand.find_lost, states, unknown):
             _log.warning("had no job: %s", ", ".join(job.thread for job in lost))
             await self._scheduler.submit(lost)
+        await self._hand.submit_due()
         await self._scheduler.remove_ended(KEPT_S)
