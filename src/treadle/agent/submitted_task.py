@@ -65,7 +65,7 @@ class SubmittedTask(Generic[OutputT]):
             AgentError: it was cancelled, or cannot be worked on; the message says why.
             StoreError: the store refused.
         """
-        async for fold in self._look():
+        async for fold, _ in self._look():
             if (found := self._find_result(fold)) is not None:
                 return found
         raise UnknownThreadError(f"thread {self.id} is gone")
@@ -99,27 +99,23 @@ class SubmittedTask(Generic[OutputT]):
             UnknownThreadError: there is no such thread, or no more.
             StoreError: the store refused, or the thread is damaged.
         """
-        follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
-        while True:
-            # Asked before it is read: what comes last is read then.
-            machine = (await call_beside(partial(store.load, self.id))).fold.machine
-            is_over = isinstance(machine, TaskMachine) and machine.is_over
-            new = await call_beside(lambda: [*follower.read_new()])
+        read = 0
+        async for fold, new in self._look():
             for one in new:
-                if isinstance(one, Record):
-                    yield one
-            if is_over:
+                yield one
+            read = max([read, *(one.seq for one in new)])
+            machine = fold.machine
+            if isinstance(machine, TaskMachine) and machine.is_over and read >= fold.version:
                 return
-            idle = 0 if new else min(idle + 1, len(POLL_S) - 1)
-            await asyncio.sleep(POLL_S[idle])
 
-    async def _look(self) -> AsyncGenerator[ThreadFold, None]:
-        """The thread as it stands, and again whenever something was recorded."""
+    async def _look(self) -> AsyncGenerator[tuple[ThreadFold, list[Record]], None]:
+        """The thread as it stands, with what is new; and again whenever something was recorded."""
         follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
         while True:
-            if await call_beside(lambda: [*follower.read_new()]):
+            if found := await call_beside(lambda: [*follower.read_new()]):
                 idle = 0
-                yield (await call_beside(partial(store.load, self.id))).fold
+                fold = (await call_beside(partial(store.load, self.id))).fold
+                yield fold, [one for one in found if isinstance(one, Record)]
             else:
                 idle = min(idle + 1, len(POLL_S) - 1)
             await asyncio.sleep(POLL_S[idle])
