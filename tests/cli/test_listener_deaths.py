@@ -154,6 +154,22 @@ async def test_what_kills_its_process_is_not_gone_on_with_for_ever(
     assert [one["tries"] for one in read_ledger(store)] == [0], "who stops it in order has seen it"
 
 
+@pytest.mark.parametrize("is_mine", [False, True])
+async def test_what_was_gone_on_with_elsewhere_since_is_not_gone_on_with_here(
+    store: LocalStore, laptop: Machine, is_mine: bool
+) -> None:
+    """Also one that a server has made up: it knows the id that a beginning will have."""
+    thread = await begin(store, laptop.folder)
+    cut = read_lines(store, thread)[:4]
+    write_effects(laptop, has_run=False)
+    restore(store, thread, cut)
+    store.adopted.mark(thread, is_mine=is_mine)
+    note(store, thread)
+    said = await listen(store, laptop.folder, lambda: is_over(store))
+    assert any("another machine's" in line for line in said)
+    assert (read_lines(store, thread), read_effects(laptop)) == (cut, "")
+
+
 def test_a_ledger_is_one_listeners_and_keeps_what_is_over_until_its_time(
     store: LocalStore,
 ) -> None:

@@ -16,10 +16,12 @@ from msgspec import Struct
 import warm_process
 from cli.remote_devices import Device, in_time, join, put_back, records, sync_question
 from cli.teams import Machine, Team
+from treadle.app.remote.remote_answers import start_remotely
 from treadle.app.remote.request_listener import claim_request
 from treadle.app.remote.statements import RemoteStatement, make_private_key, sign_statement
 from treadle.app.sessions.listener_ledger import ListenerLedger
 from treadle.cli import remote_words_command
+from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
 
@@ -308,3 +310,25 @@ def test_a_folder_is_meant_by_its_name(pair: tuple[Machine, Machine]) -> None:
         assert "not on the machine" in phone("remote", "start", "x", "--folder", "api").stderr
         listener.process.terminate()
         assert listener.process.wait(60) == 0
+
+
+def test_what_a_device_calls_itself_steers_no_terminal(
+    pair: tuple[Machine, Machine],
+) -> None:
+    laptop, phone = pair
+    (path,) = laptop.home.rglob("remote_keys.json")
+    path.write_text(path.read_text().replace('"phone"', '"\\u0007phone"'))
+    assert "\a" not in laptop.ok("remote", "list")
+    with listening(laptop) as listener:
+        assert "begun there" in phone("remote", "start", "hello").stderr
+        listener.wait_for("the turn is done")
+        assert "phone (key" in listener.log.read_text()
+        assert "\a" not in listener.log.read_text()
+
+
+def test_a_prompt_that_is_too_long_to_be_signed_is_refused_before_it_is_sent(
+    pair: tuple[Machine, Machine],
+) -> None:
+    _, phone = pair
+    with pytest.raises(UsageError, match="too long to be said"):
+        start_remotely(LocalStore(phone.home), "\n" * 300_000 + "go")

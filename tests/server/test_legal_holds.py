@@ -179,9 +179,3 @@ def test_what_has_worked_for_a_held_thread_is_held(people: People) -> None:
     lift(people, number)
     with people.writing() as context:
         purge(context, further)
-
-
-def test_a_reason_may_hold_any_sign(people: People) -> None:
-    with people.writing("admin") as context:
-        made = legal_holds.place_hold(context, NewHold("a\0 b", user="owner"))
-    assert made.reason == "a b"

@@ -135,3 +135,14 @@ def test_what_became_of_a_request_is_forgotten_a_day_after_its_time(team: Team) 
     assert ask(team, "POST", "/api/requests", token, request(953))[0] == 201
     assert ask(team, "GET", path, token)[0] == 404
     assert ask(team, "GET", f"/api/requests/{request(951)['id']}", token)[0] == 200
+
+
+def test_no_body_holds_a_nul(team: Team) -> None:
+    """JSON may hold one, and PostgreSQL has no text that does."""
+    token = team.token()
+    told = (("a\0b", 400), ("a\\\0b", 400), ("a\\u0000b", 201), ("a\\\\u0000b", 201))
+    found = [ask(team, "POST", "/api/requests", token, request(900 + number, body=text))[0]
+             for number, (text, _) in enumerate(told)]  # fmt: skip
+    assert found == [status for _, status in told]
+    hold = {"reason": "a\0b", "user": "ada"}
+    assert ask(team, "POST", "/api/admin/holds", token, hold)[0] == 400

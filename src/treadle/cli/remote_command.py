@@ -7,6 +7,7 @@ import click
 from treadle.cli.notices import print_line
 from treadle.cli.remote_start_command import listen, start
 from treadle.cli.remote_words_command import WAIT_S, answer, interrupt, say, withdraw
+from treadle.thread.safe_text import sanitize_text
 
 
 @click.group("remote")
@@ -46,7 +47,8 @@ def pair() -> None:
     key = wait_for_device(store, code)
     if key is None:
         raise click.ClickException("no device has joined in time")
-    print_line(f"{key.name} may speak for you here; its key is {make_fingerprint(key.public_key)}")
+    name = sanitize_text(key.name)
+    print_line(f"{name} may speak for you here; its key is {make_fingerprint(key.public_key)}")
 
 
 @command.command("join")
@@ -76,7 +78,8 @@ def list_paired() -> None:
     from treadle.app.stores import open_store
 
     for one in list_devices(open_store()).keys:
-        print_line(f"{one.name}  {make_fingerprint(one.public_key)}  since {one.paired_at[:10]}")
+        name = sanitize_text(one.name)
+        print_line(f"{name}  {make_fingerprint(one.public_key)}  since {one.paired_at[:10]}")
 
 
 @command.command("forget")

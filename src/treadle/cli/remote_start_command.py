@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import click
 
-from treadle.cli.notices import print_line, shorten_for_people
+from treadle.cli.notices import print_line
+from treadle.thread.safe_text import sanitize_text
 
 
 @click.command("listen")
@@ -32,10 +33,10 @@ def listen(folders: tuple[str, ...]) -> None:
 
     store = open_store("treadle remote listen")
 
-    def print_short(line: str) -> None:
-        print_line(shorten_for_people(line, err=True), err=True)
+    def print_safe(line: str) -> None:  # a device has named itself, and a server says why not
+        print_line(sanitize_text(line), err=True)
 
-    listener = open_listener(store, folders, print_short)
+    listener = open_listener(store, folders, print_safe)
     print_line(listener.describe(), err=True)
 
     async def run() -> None:
@@ -71,10 +72,10 @@ def start(prompt: str, folder: str, machine: str) -> None:
     elif outcome.state == "taken":
         print_line("the machine has taken it, and begins it", err=True)
     elif outcome.state == "waiting":
-        print_line(
+        text = (
             "no machine has taken it: is `treadle remote listen` running there? It waits until"
-            f" {left.expires_at[11:16]} UTC; to take it back: treadle remote withdraw {left.id}",
-            err=True,
+            f" {left.expires_at[11:16]} UTC; to take it back: treadle remote withdraw {left.id}"
         )
+        print_line(sanitize_text(text), err=True)
     else:
         raise click.ClickException(f"{outcome.state}: {outcome.why}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from treadle.cli.notices import print_line
+from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:
     from treadle.app.remote.remote_answers import RemoteWord
@@ -105,6 +106,7 @@ def _say(thread: str, word: RemoteWord) -> None:
     if outcome.state == "done":
         print_line("done", err=True)
     elif outcome.state in ("waiting", "taken"):
-        print_line(f"{outcome.state}; to take it back: treadle remote withdraw {left.id}", err=True)
+        text = f"{outcome.state}; to take it back: treadle remote withdraw {left.id}"
+        print_line(sanitize_text(text), err=True)
     else:
         raise click.ClickException(f"{outcome.state}: {outcome.why}")

@@ -34,7 +34,7 @@ from treadle.app.remote.paired_keys import (
     read_device_key,
     read_offer,
 )
-from treadle.app.remote.statements import RemoteStatement, sign_statement
+from treadle.app.remote.statements import SIZE_MAX, RemoteStatement, sign_statement
 from treadle.app.threads.changed_calls import check_changed_arguments
 from treadle.core.approval import Question
 from treadle.errors import NotConfiguredError, RemoteRefusedError, UsageError
@@ -213,6 +213,11 @@ def _leave(
     store: LocalStore, device: DeviceKey, said: RemoteStatement, thread_id: str | None
 ) -> RemoteRequest:
     body = sign_statement(bytes.fromhex(device.private_key), said).decode()
+    if len(body.encode()) > SIZE_MAX:
+        raise UsageError(
+            "that is too long to be said from another device",
+            hint=f"signed, it may have {SIZE_MAX // 1024} KiB",
+        )
     with RequestClient(require_account(store.places, os.environ)) as client:
         return client.leave(
             NewRemoteRequest(said.id, said.machine, said.expires_at, body, thread_id)

@@ -28,7 +28,7 @@ from treadle.app.remote.paired_keys import MachineKeys, is_offer, read_machine_k
 from treadle.app.remote.request_listener import claim_request, settle_request
 from treadle.app.sessions.listener_ledger import ListenerLedger
 from treadle.app.sessions.thread_work import WorkResult
-from treadle.app.sessions.unattended_work import PROGRAM, UnattendedWork, WorkWatch
+from treadle.app.sessions.unattended_work import FOREIGN, PROGRAM, UnattendedWork, WorkWatch
 from treadle.app.sync.continuous_sync import RemoteChangeListener
 from treadle.config.loader import load_settings
 from treadle.errors import (
@@ -55,7 +55,6 @@ thread is to be begun it tells nobody."""
 
 _IDLE: Final = "no turn is running, so there is nothing to interrupt"
 _TRASHED: Final = "the thread is in the trash of the machine"
-_FOREIGN: Final = "the thread is another machine's: go on with it there"
 _CHILD: Final = "it is a sub-agent's: it is answered where the agent works that it works for"
 _TAKEN_ID: Final = "a thread of this id is there already, and was not begun by this"
 _TOO_OFTEN: Final = "it was gone on with {} times and its process ended: look at it there"
@@ -313,7 +312,7 @@ class MachineListener:
         request = check_statement(data, left.id, fold, keys, policy, now)
         obstacles = {
             _TRASHED: fold.is_trashed,
-            _FOREIGN: self._store.adopted.is_foreign(thread_id),
+            FOREIGN: self._store.adopted.is_foreign(thread_id),
             _CHILD: fold.header.parent is not None,
             _IDLE: request.act == "interrupt",
         }

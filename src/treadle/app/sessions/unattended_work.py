@@ -18,7 +18,7 @@ from treadle.app.sessions.setup import RunChoice
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.sessions.thread_work import WorkResult, work_on_thread
 from treadle.app.sessions.turns import TurnRequest, finish_turn, open_turn, prepare_request
-from treadle.errors import ThreadBusyError, TreadleError
+from treadle.errors import ThreadBusyError, TreadleError, UsageError
 from treadle.store.id_beginnings import make_thread_id
 from treadle.store.local_store import LocalStore
 
@@ -26,6 +26,7 @@ _log = logging.getLogger("treadle.unattended")
 
 PROGRAM: Final = "treadle remote listen"
 """What people know a process by that begins conversations so."""
+FOREIGN: Final = "the thread is another machine's: go on with it there"
 
 
 def _ignore(_: object) -> None:
@@ -102,6 +103,9 @@ class UnattendedWork:
             watch.on_end(result)
 
     async def _resume(self, thread_id: str, watch: WorkWatch) -> WorkResult:
+        # Looked at last: what another machine, or a server, has written into it is not done here.
+        if self._store.adopted.is_foreign(thread_id):
+            raise UsageError(FOREIGN)
         host, target = Host(None, _log.info), ThreadTarget(thread=thread_id)
         setup = await to_thread.run_sync(make_setup, self._store, RunChoice(), target, host)
         return await work_on_thread(

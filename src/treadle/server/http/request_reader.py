@@ -35,6 +35,7 @@ _PROXY_HEADERS: Final = frozenset(
     ("forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip")
 )
 _ENTITY_TAG: Final = re.compile(r'(?:W/)?"([^"]{0,100})"')
+_ESCAPED_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _CHARSETS: Final = ("", "charset=utf-8", 'charset="utf-8"')
 
 PATH_PATTERNS: Final = {
@@ -256,6 +257,8 @@ def read_body(endpoint: Endpoint, body: bytes) -> Any:
     if not body and endpoint.is_body_optional:
         return endpoint.body()
     check_json(body)
+    if _ESCAPED_NUL.search(body):  # PostgreSQL has no text with one
+        raise Refusal(ErrorCode.BAD_REQUEST, "the body holds NUL")
     try:
         return msgspec.json.decode(body, type=endpoint.body)
     except msgspec.ValidationError as error:

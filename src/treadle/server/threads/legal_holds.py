@@ -61,7 +61,7 @@ def place_hold(context: Context, new: NewHold) -> Hold:
             thing is named, or no reason.
     """
     check_admin(context)
-    reason = " ".join(new.reason.replace("\0", " ").split())
+    reason = " ".join(new.reason.split())
     named = [one for one in (new.thread, new.user, new.organization) if one is not None]
     if len(named) != 1:
         raise Refusal(
