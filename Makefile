@@ -47,8 +47,8 @@ pictures: $(VENV)/.dev  ## take the pictures of the docs anew, from real session
 torture: $(VENV)/.dev  ## the long crash sweeps and simulations (tens of minutes)
 	$(BIN)/pytest -m torture --timeout 3600 $(T)
 
-bench: $(VENV)/.dev  ## measure; prints a table of ratios and writes bench/results.json
-	PYTHONPATH=tests $(BIN)/python -m bench
+bench: $(VENV)/.dev  ## measure; a table of ratios (B=--compare: with bench/history.jsonl; B="turns sync": parts)
+	PYTHONPATH=tests $(BIN)/python -m bench $(B)
 
 peers: $(VENV)/.dev  ## the same bot in other libraries, killed and raced, and their turns on PostgreSQL: prints the tables of docs/comparison.md
 	$(PYTHON) -m venv .venv-peers
