@@ -160,13 +160,19 @@ class Conversation(AppendList[Message]):
 
     def append(self, message: Message) -> Self:
         """A conversation that is this one and `message`; this one stays as it is. O(1)."""
-        if len(self._items) != self._length:
+        items, length = self._items, self._length
+        if len(items) != length:
             return self._copy().append(message)
-        longer = super().append(message)
-        self._places.note(self._length, message)
-        longer._places = self._places
+        items.append(message)
+        if message.tool_calls or message.attachments:
+            self._places.note(length, message)
+        # Set here and not by `AppendList.append` and `_show_like`: each transition passes here.
+        longer = type(self).__new__(type(self))
+        longer._items, longer._length, longer._places = items, length + 1, self._places
         longer._view = None if self._view is None else self._view.append(message)
-        return longer._show_like(self)
+        longer.compaction, longer.hidden = self.compaction, self.hidden
+        longer.masking, longer.tokens = self.masking, self.tokens
+        return longer
 
     def _copy(self) -> Self:
         copy = type(self)(self)

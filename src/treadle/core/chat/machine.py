@@ -188,7 +188,7 @@ class ConversationMachine:
             )
             return WAIT
         move, act, row = found
-        if row.to is not row.state:
+        if row.to in _PASSED_STATES:
             inner = self._find_move(None, move.state, event)
             if inner is not None:
                 move, act, _ = inner
@@ -342,3 +342,5 @@ def _compile_table() -> dict[tuple[type, type | None], tuple[ChatHandler, _Compi
 
 
 _INDEX: Final = _compile_table()
+_PASSED_STATES: Final = frozenset(row.state for row in TRANSITIONS if row.event is None)
+"""Those that are left in the very step in which they are entered."""

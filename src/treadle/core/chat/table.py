@@ -90,6 +90,9 @@ from treadle.mermaid import Edge, draw_edges
 class Guard(Enum):
     """The conditions of the table, in words; `handlers.py` says which of them holds."""
 
+    # That of `Enum` is a function in Python, which every transition called twice.
+    __hash__ = object.__hash__
+
     BY_USER = "a message by the user"
     RETRIES_LEFT = "retryable, retries < max"
     GIVE_UP = "not retryable or retries used up, nothing to compact"
