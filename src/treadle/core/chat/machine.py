@@ -188,7 +188,7 @@ class ConversationMachine:
             )
             return WAIT
         move, act, row = found
-        if row.to in _PASSED_STATES:
+        if row.to is not row.state and row.to in _PASSED_STATES:
             inner = self._find_move(None, move.state, event)
             if inner is not None:
                 move, act, _ = inner
@@ -343,4 +343,4 @@ def _compile_table() -> dict[tuple[type, type | None], tuple[ChatHandler, _Compi
 
 _INDEX: Final = _compile_table()
 _PASSED_STATES: Final = frozenset(row.state for row in TRANSITIONS if row.event is None)
-"""Those that are left in the very step in which they are entered."""
+"""Those that may be left in the very step in which they are entered."""

@@ -31,9 +31,8 @@ CACHE_SIZE_MAX: Final = 64 * 1024 * 1024
 """The bytes of the records whose folds are kept in memory."""
 
 SNAPSHOT_TAIL_SIZE_MIN: Final = 256 * 1024
-SNAPSHOT_TAIL_FRACTION: Final = 4
 """As on the machine of a client: a snapshot is made anew when the records after it are longer than
-both 256 KiB and a quarter of it."""
+both 256 KiB and the snapshot."""
 
 BASE_COUNT_MAX: Final = 1000
 """A fork of a fork of a fork ... goes on no deeper."""
@@ -92,8 +91,7 @@ class CachedFold(Struct):
     @property
     def is_snapshot_due(self) -> bool:
         """Whether reading the records after the snapshot takes longer than it should."""
-        least = max(SNAPSHOT_TAIL_SIZE_MIN, self.snapshot_size // SNAPSHOT_TAIL_FRACTION)
-        return self.tail_size > least
+        return self.tail_size > max(SNAPSHOT_TAIL_SIZE_MIN, self.snapshot_size)
 
 
 class FoldCache:

@@ -41,8 +41,12 @@ HEALTH_THREADS_MAX: Final = 2
 LISTENER_THREADS_MAX: Final = 4
 """Threads kept for looks at what is new: listeners and requests do not wait for each other."""
 
-INDEX_GATHER_S: Final = 0.05
-"""So long pushes are gathered before their texts are taken in together."""
+INDEX_GATHER_S: Final = 1.0
+"""So long pushes are gathered before their texts are taken in together.
+
+A search takes in by itself what is not yet. Each transaction that does so writes some twenty pages,
+however much it takes in.
+"""
 
 INDEX_WAIT_S: Final = 5.0
 """So long a search waits until the texts of earlier pushes are taken in."""

@@ -7,6 +7,7 @@ the words as they are, and take nothing apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
@@ -18,7 +19,13 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, func, selec
 from treadle.server.data.round_trips import insert_later
 from treadle.server.data.schema import BytewiseText, Number
 from treadle.server.search.query import PHRASE_LENGTH_MAX
-from treadle.server.search.tokenizer import COMMIT_SIGN, Word, clean_text, split_words
+from treadle.server.search.tokenizer import (
+    COMMIT_SIGN,
+    Word,
+    clean_text,
+    split_plain_words,
+    split_words,
+)
 from treadle.thread.document import Thread
 from treadle.thread.record import Record
 from treadle.thread.search_texts import SearchText, SearchTextKind, list_message_texts, list_texts
@@ -174,6 +181,12 @@ def split_text(place: int, kind: SearchTextKind, content: str) -> Iterator[Searc
         if sha.isalnum():
             yield SearchTextPart(place, kind, sha, (COMMIT_SIGN + sha,))
         return
+    plain = split_plain_words(content) if len(content) <= PART_LENGTH_MAX else None
+    if plain is not None and _fit_in_a_part(plain[0]):
+        words, start, end = plain
+        if words:
+            yield SearchTextPart(place, kind, content[start:end], tuple(words))
+        return
     some: list[Word] = []
     repeats: dict[str, int] = {}
     for word in split_words(content):
@@ -188,6 +201,12 @@ def split_text(place: int, kind: SearchTextKind, content: str) -> Iterator[Searc
         repeats[word[0]] = repeats.get(word[0], 0) + 1
     if some:
         yield _make_part(place, kind, content, some)
+
+
+def _fit_in_a_part(words: Sequence[str]) -> bool:
+    if len(words) <= REPEATS_MAX:
+        return True
+    return len(words) <= PART_WORDS_MAX and max(Counter(words).values()) <= REPEATS_MAX
 
 
 def _select_overlap(words: Sequence[Word], following: Word) -> list[Word]:

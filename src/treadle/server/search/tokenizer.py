@@ -24,6 +24,7 @@ Word: TypeAlias = tuple[str, int, int]
 """A word as it is compared, and where it stands in its text: its beginning and its end."""
 
 _ASCII_WORD: Final = re.compile("[0-9a-z]+")
+_ASCII_GAP: Final = "".join(sign for sign in map(chr, range(128)) if not sign.isalnum())
 _UNSPACED_CHARACTER: Final = re.compile(rf"{UNSPACED}[\u3099\u309a]?")
 _CONTROL_CHARACTER: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -44,6 +45,25 @@ def clean_text(text: str) -> str:
     """The text as it is kept: composed, without control characters and lone surrogates."""
     text = text.encode("utf-8", "replace").decode()
     return _CONTROL_CHARACTER.sub(" ", unicodedata.normalize("NFC", text))
+
+
+def split_plain_words(text: str) -> tuple[list[str], int, int] | None:
+    """What `split_words` gives for a text of ASCII without very long words: most texts are so.
+
+    It is ten times as fast, because no word is looked at by itself.
+
+    Returns:
+        The words, where the first of them begins and where the last one ends; `None` for a text
+        that needs `split_words`.
+    """
+    if not text.isascii():
+        return None
+    lower = text.lower()
+    words = _ASCII_WORD.findall(lower)
+    if words and len(max(words, key=len)) > WORD_LENGTH_MAX:
+        return None
+    start = len(lower) - len(lower.lstrip(_ASCII_GAP))
+    return words, start, len(lower.rstrip(_ASCII_GAP))
 
 
 def split_words(text: str) -> Iterator[Word]:

@@ -189,7 +189,9 @@ def append_records(
         # The row is held since it was read: it is where it was.
         execute_later(context.db, _make_update_sql(tuple(values)), {**values, **where})
     else:
-        changed = context.db.execute(_UPDATE_THREAD, {**values, **where})
+        # SQLite writes the pages of each index whose column is named, also for an equal value.
+        news = {name: value for name, value in values.items() if row._mapping[name] != value}
+        changed = context.db.execute(_UPDATE_THREAD, {**news, **where})
         assert changed.rowcount == 1, "SQLite has one writer at a time"
     store_records(context, folded, batch, entries, before, is_kept=is_kept)
     if row.is_usage_counted:  # else all of it is counted before long
