@@ -47,3 +47,21 @@ def least_processor_ms(commands: Mapping[str, Command]) -> dict[str, float]:
 def _used_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a process has used so far: seconds of the processor, bytes given to disks."""
+
+    processor_s: float
+    written: int
+
+
+def read_used(pid: int) -> Used:
+    """Of all its threads, as Linux counts it."""
+    process = Path(f"/proc/{pid}")
+    tasks = (process / "task").iterdir()
+    spent_ns = sum(int((one / "schedstat").read_text().split()[0]) for one in tasks)
+    lines = (process / "io").read_text().splitlines()
+    written = next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+    return Used(spent_ns / 1e9, written)

@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 
+from bench.processor import read_used
 from bench.report import Row, at_least, at_most, median_s
 from bench.threads import _journal, _turn
 from server.besieging import besieged
@@ -119,6 +120,14 @@ class _Pusher:
     def _mark(self, seq: int) -> Mark:
         return Mark(seq, self._records[seq - 1].hash)
 
+    def search(self) -> None:
+        """Look for a word."""
+        headers = {"authorization": f"Bearer {self._token}"}
+        self._connection.request("GET", "/api/threads/search?q=loom", headers=headers)
+        answer = self._connection.getresponse()
+        said = answer.read()
+        assert answer.status == 200, said
+
     def rows(self) -> list[list[tuple[str, int, str, str, str]]]:
         """The same batches as rows."""
         return [
@@ -168,9 +177,20 @@ def _raw(url: str) -> Callable[[list[tuple[Any, ...]]], None]:
 
 def _pushes(dialect: str, served: Served, url: str, folder: Path) -> list[Row]:
     pusher = _Pusher(served, PUSHES)
-    for _ in range(PUSHES):
+    pusher.push()
+    before = read_used(served.pid)
+    for _ in range(PUSHES - 1):
         pusher.push()
+    pusher.search()  # which ends when the texts of all pushes are taken in
     pusher.close()
+    now = read_used(served.pid)
+    cost_ms = (now.processor_s - before.processor_s) * 1e3 / (PUSHES - 1)
+    written = (now.written - before.written) / 1e3 / (PUSHES - 1)
+    used = [at_most(f"  processor of the server, {dialect}", cost_ms, "ms", 3)]
+    if dialect == "sqlite":
+        size = sum(map(len, pusher.rows()[0][0][4:])) * BATCH / 1e3
+        note = f"a push has about {size:.1f} kB"
+        used.append(at_most("  written by the server, sqlite", written, "kB", 30, note))
     pushing = sorted(pusher.took)[len(pusher.took) // 2]
     commit, batches = _raw(url), iter(pusher.rows())
     raw = median_s(lambda: commit(next(batches)), PUSHES - 1)
@@ -183,6 +203,7 @@ def _pushes(dialect: str, served: Served, url: str, folder: Path) -> list[Row]:
             0.05,
             f"{raw * 1e3:.2f} ms raw, {pushing * 1e3:.2f} ms over HTTP",
         ),
+        *used,
     ]
 
 

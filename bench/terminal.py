@@ -40,6 +40,18 @@ delay_s = 0.001
 text = "Hello."
 """
 
+PACED_SCRIPT: Final = """
+[[replies]]
+text = '''
+{text}
+
+the last words
+'''
+chunk_size = 20
+delay_s = 0.002
+"""
+"""As a fast model gives it."""
+
 _PARAGRAPH: Final = "The store asks the disk for *one* record, and the disk gives `two`. " * 4
 TEXT: Final = "\n\n".join(_PARAGRAPH for _ in range(200))
 
@@ -112,8 +124,31 @@ def _bare_processor_ms(root: Path, env: Mapping[str, str]) -> float:
     return min(used)
 
 
-def _user(root: Path) -> dict[str, str]:
-    (root / "model.toml").write_text(SCRIPT.format(text=TEXT))
+def _measure_stream(root: Path) -> list[Row]:
+    """What an answer costs that comes at a realistic pace, in the chat."""
+    text = "\n\n".join(_PARAGRAPH for _ in range(60))
+    env = _user(root, PACED_SCRIPT.format(text=text))
+    chat = [sys.executable, "-P", "-m", "treadle", "-m", f"scripted:{root / 'model.toml'}"]
+    costs, sizes = [], []
+    for _ in range(3):
+        with _Terminal(chat, root, env) as terminal:
+            terminal.wait_for(b"a new thread")
+            terminal.wait_for(LIVE)
+            before, at = terminal.processor_ms(), len(terminal.raw)
+            terminal.type("go\r")
+            terminal.wait_for(b"the last words", at)
+            costs.append((terminal.processor_ms() - before) / len(text) * 1e3)
+            sizes.append((len(terminal.raw) - at) / len(text))
+    return [
+        at_most(
+            "an answer in the chat, 20 characters per 2 ms, processor", min(costs), "ms/kB", 30
+        ),
+        at_most("  bytes to the terminal / bytes of the text", statistics.median(sizes), "x", 3),
+    ]
+
+
+def _user(root: Path, script: str) -> dict[str, str]:
+    (root / "model.toml").write_text(script)
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(root),
@@ -127,7 +162,7 @@ def measure() -> list[Row]:
     """The chat of a fresh user in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        env = _user(root)
+        env = _user(root, SCRIPT.format(text=TEXT))
         chat = [sys.executable, "-P", "-m", "treadle", "-m", f"scripted:{root / 'model.toml'}"]
         bare, prompt, real, used = [], [], [], []
         for _ in range(TIMES):
@@ -149,6 +184,7 @@ def measure() -> list[Row]:
             streaming = terminal.key_delays_ms(0x5E00)
             at = len(terminal.raw)
             terminal.wait_for(b"record", at)  # it streams still
+        streamed = _measure_stream(root)
     over = statistics.median(bare)
     quiet, busy = statistics.median(idle), statistics.median(streaming)
     return [
@@ -173,4 +209,5 @@ def measure() -> list[Row]:
             "ms",
             50,
         ),
+        *streamed,
     ]
