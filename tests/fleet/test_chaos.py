@@ -86,7 +86,8 @@ async def play(
 
     async def has_effects(count: int) -> bool:
         await asyncio.to_thread(fate.fill_up)
-        return len(team.read_ledger()) >= count
+        # What a dead worker had begun may never have been paid: tasks are over with fewer, too.
+        return len(team.read_ledger()) >= count or await are_over(team, tasks)
 
     try:
         await asyncio.to_thread(fate.fill_up)
@@ -96,7 +97,7 @@ async def play(
             await until(partial(has_effects, count))
             _log.info("blow %d at %d effects: %s", number, count, blow)
             await asyncio.to_thread(getattr(fate, blow))
-            if monotonic() > until_s:
+            if monotonic() > until_s or await are_over(team, tasks):
                 break
         (team.folder / "pace").unlink()
         await asyncio.to_thread(fate.bring_back)
