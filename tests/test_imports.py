@@ -35,6 +35,7 @@ ALLOWED: Final = {
     "treadle.thread.ids": PURE | {"re"},
     "treadle.thread.safe_text": PURE | {"re"},
     "treadle.thread.question_digest": PURE | {"hashlib"},
+    "treadle.thread.question_text": PURE | {"json", "re"},
     "treadle.thread.record": PURE | {"hashlib", "re"},
     "treadle.thread.snapshot": PURE | {"hashlib"},
 }

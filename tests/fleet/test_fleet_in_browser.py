@@ -73,7 +73,7 @@ async def find_faults(desk: Desk, name: str, path: str) -> list[tuple[str, ...]]
     return faults
 
 
-async def test_a_fleet_is_seen_at_work_by_all_and_without_a_script(team: Team, site: Site) -> None:
+async def test_a_task_is_seen_to_wait_is_answered_and_seen_to_end(team: Team, site: Site) -> None:
     program = team.program
     asked = await program.asking.submit("Pay the bill of the water works", user="member")
     async with open_desk(site) as desk:
@@ -87,9 +87,18 @@ async def test_a_fleet_is_seen_at_work_by_all_and_without_a_script(team: Team, s
         plain = await desk.open("member", "/fleet", java_script_enabled=False)
         await plain.get_by_role("link", name="Look at it and answer").click()
         assert asked.id in plain.url
+        seen = await desk.open("chief", "/fleet")
+        await page.get_by_role("link", name="Look at it and answer").click()
+        await page.get_by_role("heading", name="pay needs your approval").wait_for()
+        assert await find_faults(desk, "member", page.url.removeprefix(site.server.url)) == []
+        await page.get_by_role("button", name="Yes, this once").click()
+        await page.get_by_text("It is paid.").wait_for()
+        assert await page.get_by_role("button", name="Yes, this once").count() == 0
+        await seen.get_by_text("1 worker · 1 done").wait_for()
+        await page.goto(f"{site.server.url}/fleet")
         await page.get_by_role("link", name="Pay the bill of the water works").focus()
         team.workers[0].terminate()
-        await page.get_by_text("0 workers · 1 waiting").wait_for()
+        await page.get_by_text("0 workers · 1 done").wait_for()
         focused = await page.evaluate("document.activeElement.textContent")
         assert focused == "Pay the bill of the water works"
     await program.fleet.scheduler.close()

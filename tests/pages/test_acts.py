@@ -232,9 +232,9 @@ def test_no_answer_counts_that_is_forged_late_or_meant_for_another_question(
     mine, other = ask("weave"), ask("danger")
     form, foreign = visitor.form(mine, "approve"), visitor.form(other, "approve")
     forged: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-        "no token": ({"token": ""}, {}),
-        "a guess": ({"token": "0" * 64}, {}),
-        "letters of elsewhere": ({"token": "\u00e9"}, {}),
+        "no token": ({"form_key": ""}, {}),
+        "a guess": ({"form_key": "0" * 64}, {}),
+        "letters of elsewhere": ({"form_key": "\u00e9"}, {}),
         "another site": ({}, {"sec-fetch-site": "cross-site"}),
         "another port": ({}, {"sec-fetch-site": "same-site"}),
         "typed": ({}, {"sec-fetch-site": "none"}),

@@ -17,11 +17,6 @@ from processor_time import slow
 from terminal.recording import drawn
 from terminal.test_markdown import DOCUMENTS, LINES, split
 from treadle.app.threads.call_diffs import FileReader, preview_diff, unified_diff
-from treadle.app.threads.question_text import (
-    describe_possible_grant,
-    escape_name,
-    list_offered_kinds,
-)
 from treadle.core.approval import (
     AlwaysAsk,
     AskAbove,
@@ -44,6 +39,11 @@ from treadle.terminal.blocks.markdown import (
 )
 from treadle.terminal.blocks.notices import prompt_block
 from treadle.terminal.markdown_splitter import PART_LINES_MAX
+from treadle.thread.question_text import (
+    describe_possible_grant,
+    escape_name,
+    list_offered_kinds,
+)
 from treadle.thread.safe_text import sanitize_text
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from treadle.agent.job_options import JobOptions, Membership
@@ -16,13 +15,13 @@ from treadle.agent.members import Members
 from treadle.agent.schedules import Schedules
 from treadle.agent.submitted_task import SubmittedTask, check_task, submit_task
 from treadle.agent.task_hand import TaskHand
-from treadle.errors import BuildError, ThreadBusyError, UsageError
-from treadle.fleet.job_mark import CANCELLED_TAG, PROBLEM_NAME, find_mark, is_over
+from treadle.errors import BuildError, UsageError
+from treadle.fleet.job_mark import find_mark
 from treadle.fleet.port import DEFAULT_QUEUE, JobState, Scheduler
+from treadle.fleet.task_acts import cancel_task, retry_task
 from treadle.fleet.worker import DEATHS_MAX, SWEEP_S, FleetWorker
 from treadle.runtime.store_calls import call_beside
 from treadle.thread.codec import Entry
-from treadle.thread.facts import ExtraSet, Tagged
 from treadle.thread.fold import ThreadFold
 
 if TYPE_CHECKING:
@@ -142,9 +141,7 @@ class Fleet:
         Raises:
             StoreError: the queue or the store refused.
         """
-        with suppress(ThreadBusyError):  # who works on it records it
-            await self._record(thread_id, Tagged((CANCELLED_TAG,)))
-        return await self.scheduler.cancel(thread_id)
+        return await cancel_task(self.scheduler, self._record, thread_id)
 
     async def retry(self, thread_id: str) -> None:
         """Put a task into the queue that was cancelled or set aside, or whose job has failed.
@@ -154,12 +151,7 @@ class Fleet:
             ThreadBusyError: somebody works on it.
             StoreError: the queue or the store refused.
         """
-        afresh = (Tagged((), (CANCELLED_TAG,)), ExtraSet({PROBLEM_NAME: None}))
-        fold = await self._record(thread_id, *afresh)
-        mark = find_mark(fold)
-        if mark is None or is_over(fold):
-            raise UsageError(f"thread {thread_id} has nothing left to be done by a fleet")
-        await self.scheduler.submit([mark.make_job(thread_id)])
+        await retry_task(self.scheduler, self._record, thread_id)
 
     async def _record(self, thread_id: str, *facts: Entry) -> ThreadFold:
         return await call_beside(lambda: self._members.record(thread_id, *facts))

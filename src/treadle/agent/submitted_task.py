@@ -26,6 +26,7 @@ from treadle.errors import (
     UsageError,
 )
 from treadle.fleet.job_mark import CANCELLED_TAG, JobMark, find_mark, find_problem
+from treadle.fleet.task_acts import ANSWERED
 from treadle.runtime.output_modes import find_output_mode
 from treadle.runtime.store_calls import call_beside
 from treadle.store.threads import AnyThreads
@@ -38,7 +39,6 @@ POLL_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 
 # Whoever goes on is told that nobody died.
 _SUBMITTED: Final = Recovered("it waits for a worker of its fleet", "it was submitted")
-_ANSWERED: Final = Recovered("it was answered, and waits for a worker", "it was answered elsewhere")
 
 
 class SubmittedTask(Generic[OutputT]):
@@ -153,7 +153,7 @@ class SubmittedTask(Generic[OutputT]):
         async with open_engine(agent, self.id, membership.deps) as engine:
             driver = engine.driver
             entries = driver.approvals.make_entries(decisions, (), {})
-            await driver.journal.record_beside(*entries, _ANSWERED)
+            await driver.journal.record_beside(*entries, ANSWERED)
             mark = find_mark(driver.journal.fold) or JobMark(self._definition.name)
         await membership.scheduler.submit([mark.make_job(self.id)])
 

@@ -19,14 +19,14 @@ from treadle.answers import Answer, Resolution, Verdict
 from treadle.app.threads.call_changes import make_file_reader
 from treadle.app.threads.call_diffs import preview_diff
 from treadle.app.threads.call_text import describe_call
-from treadle.app.threads.question_text import (
+from treadle.cli.question_output import print_with_bar, show_question, show_risk_details
+from treadle.core.approval import Approved, Modified, Question, Rejected
+from treadle.thread.question_text import (
     SHOWN_LENGTH_MAX,
     describe_possible_grant,
     mark_unseen,
     read_object,
 )
-from treadle.cli.question_output import print_with_bar, show_question, show_risk_details
-from treadle.core.approval import Approved, Modified, Question, Rejected
 
 _LINE_SIZE_MAX: Final = 4096
 """Bytes a terminal gives as one line."""

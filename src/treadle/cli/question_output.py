@@ -13,7 +13,10 @@ from typing import Final
 import click
 
 from treadle.app.threads.call_diffs import name_diffed_argument, preview_diff
-from treadle.app.threads.question_text import (
+from treadle.cli.notices import print_line
+from treadle.core.approval import Question
+from treadle.core.tools import RiskLevel
+from treadle.thread.question_text import (
     SHOWN_LENGTH_MAX,
     collapse_gaps,
     describe_cut,
@@ -23,9 +26,6 @@ from treadle.app.threads.question_text import (
     list_argument_texts,
     mark_unseen,
 )
-from treadle.cli.notices import print_line
-from treadle.core.approval import Question
-from treadle.core.tools import RiskLevel
 
 _BAR: Final = "  │ "
 _SIGN_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}

@@ -154,6 +154,8 @@ _ASKED: Final = {
     "steer": "said something into the turn",
     "interrupt": "stopped the turn",
     "start": "began it",
+    "cancel": "cancelled the task",
+    "retry": "had the task tried again",
 }
 """What a request asks for, by its act, behind who made it."""
 

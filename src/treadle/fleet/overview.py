@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
 from treadle.errors import TreadleError
-from treadle.fleet.job_mark import describe_deaths, find_problem
+from treadle.fleet.job_mark import describe_deaths, find_problem, is_over
 from treadle.fleet.port import JobState, JobStatus, QueueState, WorkerState
 from treadle.thread.fold import ThreadFold
 
@@ -29,7 +29,7 @@ class FleetTask(Struct, frozen=True):
     `worker` is the name of who works on it, `worker_id` what the queue calls them, `since` when it
     came to stand so; `usage` is what it has used of models so far, `problem` why the thread cannot
     be read, why no worker tries it any more, or why it has failed; `questions` are the calls that
-    wait for a person.
+    wait for a person; one that `is_over` is not tried again.
     """
 
     thread: str
@@ -45,6 +45,7 @@ class FleetTask(Struct, frozen=True):
     usage: Usage = Usage()
     problem: str = ""
     questions: tuple[str, ...] = ()
+    is_over: bool = False
 
 
 class FleetView(Struct, frozen=True):
@@ -93,5 +94,10 @@ def _describe(state: JobState, worker: str, load: Callable[[str], ThreadFold]) -
     questions = fold.machine.questions if state.status is JobStatus.WAITING else ()
     asked = tuple(f"{one.call.tool_name} {one.call.arguments_json}" for one in questions)
     return replace(
-        task, title=fold.title() or "", usage=fold.usage, problem=problem, questions=asked
+        task,
+        title=fold.title() or "",
+        usage=fold.usage,
+        problem=problem,
+        questions=asked,
+        is_over=is_over(fold),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -47,6 +47,7 @@ class OpenActs(Struct, frozen=True, kw_only=True):
         is_working: whether something runs that can be steered and interrupted.
         why_not: why nothing can be done here; empty if something can.
         waiting: what was asked for and is not taken yet.
+        can_change: whether a call can be changed before it runs.
     """
 
     questions: Sequence[QuestionView] = ()
@@ -54,6 +55,7 @@ class OpenActs(Struct, frozen=True, kw_only=True):
     is_working: bool = False
     why_not: str = ""
     waiting: Sequence[WaitingRequest] = ()
+    can_change: bool = True
 
 
 class ActForm(Struct, frozen=True, kw_only=True):
@@ -72,8 +74,8 @@ class ActForm(Struct, frozen=True, kw_only=True):
 class Acts(Protocol):
     """Who does what visitors ask for. Each raises `TreadleError`."""
 
-    async def read(self, thread_id: str) -> OpenActs:
-        """What can be done in a thread now."""
+    async def read(self, thread_id: str) -> OpenActs | None:
+        """What can be done in a thread now; `None` if nothing ever is from a page."""
         ...
 
     async def confirm(self, thread_id: str, form: ActForm) -> QuestionView | None:
@@ -93,6 +95,27 @@ class Acts(Protocol):
         ...
 
 
+class VisitorForms(Protocol):
+    """Whose forms count. `key` stands in each form that is shown to the visitor."""
+
+    @property
+    def key(self) -> str:
+        """What no page of another site can know."""
+        ...
+
+    async def read(self, request: Request) -> Mapping[str, str]:
+        """The fields of a form of this visitor.
+
+        Raises:
+            PageRefusal: it is none.
+        """
+        ...
+
+
+FindActs: TypeAlias = Callable[[Request], Awaitable[tuple[Acts, VisitorForms] | None]]
+"""Who does what this visitor asks for; `None` if nobody does."""
+
+
 class FormGuard:
     """Tells the forms of one visitor from those that others have made.
 
@@ -102,44 +125,43 @@ class FormGuard:
     """
 
     def __init__(self, secret: str, origins: frozenset[str]) -> None:
-        self.token = hmac.new(secret.encode(), b"treadle form", "sha256").hexdigest()
+        self.key = hmac.new(secret.encode(), b"treadle form", "sha256").hexdigest()
         self._origins = origins
 
-    def check(self, request: Request, token: str) -> None:
-        """Raise `PageRefusal` for a form that does not stand on a page of this site."""
+    async def read(self, request: Request) -> Mapping[str, str]:
+        """See `VisitorForms`. A form that does not stand on a page of this site is refused."""
+        fields = await read_form(request)
         site = request.headers.get("sec-fetch-site")
         origin = request.headers.get("origin")
         if site not in (None, "same-origin") or (
             origin is not None and origin not in self._origins
         ):
             raise PageRefusal(403, "Another site asks", "Nothing was done.")
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
+        if not hmac.compare_digest(fields.get("form_key", "").encode(), self.key.encode()):
             raise PageRefusal(
                 403,
                 "This form is not of now",
                 "Nothing was done. Load the page of the thread anew.",
             )
+        return fields
 
 
 class ActRoutes:
     """The paths that change something.
 
     Args:
-        acts: who does it.
-        guard: whose forms count.
+        find: who does it, for a visitor.
         render: makes a page of a template and values.
         headers: what every answer has.
     """
 
     def __init__(
         self,
-        acts: Acts,
-        guard: FormGuard,
+        find: FindActs,
         render: Callable[..., Response],
         headers: Mapping[str, str],
     ) -> None:
-        self._acts = acts
-        self._guard = guard
+        self._find = find
         self._render = render
         self._headers = headers
 
@@ -150,14 +172,23 @@ class ActRoutes:
             Route("/threads/{thread_id}/withdraw", self._withdraw, methods=["POST"]),
         ]
 
-    async def make_values(self, thread_id: str) -> dict[str, Any]:
-        """What the page of a thread needs for its forms."""
-        open_acts = await self._acts.read(thread_id)
-        return {"acts": open_acts, "token": self._guard.token, "make_id": make_request_id}
+    async def make_values(self, request: Request, thread_id: str) -> dict[str, Any]:
+        """What the page of a thread needs for its forms; nothing if it has none."""
+        found = await self._find(request)
+        open_acts = await found[0].read(thread_id) if found else None
+        if found is None or open_acts is None:
+            return {}
+        told = {"form_key": found[1].key, "make_id": make_request_id}
+        return {"acts": open_acts, "acts_of": thread_id, **told}
+
+    async def _read(self, request: Request) -> tuple[Acts, VisitorForms, Mapping[str, str]]:
+        found = await self._find(request)
+        if found is None:
+            raise PageRefusal(403, "That cannot be done here", "Nothing was done.")
+        return (*found, await found[1].read(request))
 
     async def _act(self, request: Request) -> Response:
-        fields = await read_form(request)
-        self._guard.check(request, fields.get("token", ""))
+        acts, forms, fields = await self._read(request)
         form = ActForm(
             request=fields.get("request", ""),
             act=fields.get("act", ""),
@@ -171,26 +202,25 @@ class ActRoutes:
         if form.act not in ACTS:
             raise PageRefusal(400, "That cannot be done", "It is no act of this page.")
         thread_id = request.path_params["thread_id"]
-        question = await _ask(self._acts.confirm(thread_id, form))
+        question = await _ask(acts.confirm(thread_id, form))
         if question is not None:
             return self._render(
                 "question.html",
                 thread_id=thread_id,
                 question=question,
                 form=form,
-                token=self._guard.token,
+                form_key=forms.key,
                 words="",
             )
-        why = await _ask(self._acts.do(thread_id, form))
+        why = await _ask(acts.do(thread_id, form))
         if why:
             raise PageRefusal(409, "It was not done", why)
         return self._lead_back(thread_id)
 
     async def _withdraw(self, request: Request) -> Response:
-        fields = await read_form(request)
-        self._guard.check(request, fields.get("token", ""))
+        acts, _, fields = await self._read(request)
         thread_id = request.path_params["thread_id"]
-        await _ask(self._acts.withdraw(thread_id, fields.get("request", "")))
+        await _ask(acts.withdraw(thread_id, fields.get("request", "")))
         return self._lead_back(thread_id)
 
     def _lead_back(self, thread_id: str) -> Response:

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from treadle.errors import MissingBlobError, TreadleError, UnknownThreadError, UsageError
-from treadle.pages.act_routes import ActRoutes, Acts, FormGuard
+from treadle.pages.act_routes import ActRoutes, FindActs
 from treadle.pages.last_pages import LastPages
 from treadle.pages.page_queries import keep_layout, make_links, read_number
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
@@ -90,20 +90,20 @@ class Pages:
     Args:
         find_source: the threads that who asks may see; may raise `PageRefusal`.
         ask: how they are asked for.
-        acts: who does what visitors ask for, and whose forms count; without it pages only read.
+        acts: who does what a visitor asks for; without it pages only read.
     """
 
     def __init__(
         self,
         find_source: Callable[[Request], Awaitable[PageSource]],
         ask: Ask,
-        acts: tuple[Acts, FormGuard] | None = None,
+        acts: FindActs | None = None,
     ) -> None:
         self._find_source = find_source
         self._ask = ask
         self._last_pages = LastPages()
         self._views = ThreadViews(find_source, ask, send_page, HEADERS)
-        self._acts = None if acts is None else ActRoutes(*acts, send_page, HEADERS)
+        self._acts = None if acts is None else ActRoutes(acts, send_page, HEADERS)
 
     def list_routes(self) -> list[Route]:
         """The paths."""
@@ -160,7 +160,8 @@ class Pages:
 
         view, links, is_last, talk = await self._ask(make)
         # What can be done is done where the thread ends.
-        acts = await self._acts.make_values(view.id) if self._acts and is_last else {}
+        whose = name if "@" in name else view.id
+        acts = await self._acts.make_values(request, whose) if self._acts and is_last else {}
         answer = send_page(
             "thread.html",
             visitor=source.visitor,

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from treadle.app.threads.call_arguments import read_arguments
-from treadle.app.threads.question_text import escape_name, list_offered_kinds, read_object
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.core.tools import RiskLevel
 from treadle.terminal.call_text import title_of
 from treadle.terminal.live_lines import crop_text
 from treadle.terminal.ports import DialogChoice, Terminal
+from treadle.thread.question_text import escape_name, list_offered_kinds, read_object
 from treadle.thread.safe_text import sanitize_text
 
 if TYPE_CHECKING:

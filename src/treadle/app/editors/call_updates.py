@@ -18,10 +18,10 @@ from treadle.app.editors.session_updates import (
 from treadle.app.threads.call_arguments import list_written_paths, read_arguments
 from treadle.app.threads.call_changes import FileReader, apply_call, read_originals
 from treadle.app.threads.call_text import describe_call
-from treadle.app.threads.question_text import mark_unseen, read_object
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import FILE_CHANGES, ToolKind, kind_of
 from treadle.core.tools import Outcome, ToolExecutionOutcome
+from treadle.thread.question_text import mark_unseen, read_object
 from treadle.thread.safe_text import sanitize_text
 
 _KINDS: Final[Mapping[ToolKind, CallKind]] = MappingProxyType(

@@ -8,15 +8,15 @@ from msgspec import Struct
 
 from treadle.answers import Answer, Resolution, Verdict
 from treadle.app.editors.session_updates import CallBegun
-from treadle.app.threads.question_text import (
+from treadle.config.settings import ApprovalMode
+from treadle.core.approval import Approved, Question, Rejected
+from treadle.thread.question_text import (
     describe_cut,
     describe_possible_grant,
     describe_unseen,
     list_argument_texts,
     mark_unseen,
 )
-from treadle.config.settings import ApprovalMode
-from treadle.core.approval import Approved, Question, Rejected
 
 
 class AnswerOption(Struct, frozen=True):

@@ -25,7 +25,6 @@ from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.call_changes import make_file_reader
 from treadle.app.threads.call_diffs import name_diffed_argument, preview_diff
 from treadle.app.threads.changed_calls import make_changed_question
-from treadle.app.threads.question_text import describe_possible_grant, list_dangers
 from treadle.core.approval import Question
 from treadle.core.tools import RiskLevel
 from treadle.errors import TreadleError, UnknownThreadError, UsageError
@@ -36,6 +35,7 @@ from treadle.store.thread_requests import Act, PersonRequest, RequestReply, Thre
 from treadle.thread.fold import TASK, ThreadFold
 from treadle.thread.ids import is_thread_id
 from treadle.thread.question_digest import digest_question
+from treadle.thread.question_text import describe_possible_grant, list_dangers
 
 BY: Final = "a page on this machine"
 KEPT_S: Final = 600

@@ -77,8 +77,8 @@ class LocalSite:
         self._threads = LocalThreads(store, lambda: self._is_stopping)
         self._acts = LocalActs(store)
         origins = frozenset(f"http://{host}" for host in self._hosts)
-        guard = FormGuard(self._session, origins)
-        self._pages = Pages(self._find_source, ask_in_thread, (self._acts, guard))
+        self._guard = FormGuard(self._session, origins)
+        self._pages = Pages(self._find_source, ask_in_thread, self._find_acts)
         routes = [Route("/open/{token}", self._open), *self._pages.list_routes()]
         self._app = Starlette(
             routes=routes,
@@ -88,6 +88,9 @@ class LocalSite:
 
     async def _find_source(self, _: Request) -> LocalThreads:
         return self._threads
+
+    async def _find_acts(self, _: Request) -> tuple[LocalActs, FormGuard]:
+        return self._acts, self._guard
 
     def make_link(self) -> str:
         """A link that opens the pages in one browser, once."""

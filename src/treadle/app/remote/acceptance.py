@@ -19,7 +19,6 @@ from msgspec import Struct
 from treadle.app.remote.paired_keys import MachineKeys
 from treadle.app.remote.statements import RemoteStatement, verify_statement
 from treadle.app.threads.changed_calls import make_changed_question
-from treadle.app.threads.question_text import read_object
 from treadle.config.settings import RemoteMode
 from treadle.core.approval import Question
 from treadle.core.tool_families import ToolKind, kind_of
@@ -28,6 +27,7 @@ from treadle.errors import UsageError
 from treadle.store.thread_requests import PersonRequest
 from treadle.thread.fold import ThreadFold
 from treadle.thread.ids import is_thread_id
+from treadle.thread.question_text import read_object
 
 ANSWERS: Final = frozenset({"approve", "always", "change", "reject"})
 _WORDS: Final = frozenset({"prompt", "steer", "interrupt"})

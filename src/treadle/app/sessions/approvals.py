@@ -15,11 +15,6 @@ from treadle.app.sessions.setup import RunChoice, Setup
 from treadle.app.sessions.thread_setup import ThreadTarget, make_setup
 from treadle.app.sessions.thread_work import WorkResult, work_on_thread
 from treadle.app.threads.changed_calls import check_changed_arguments
-from treadle.app.threads.question_text import (
-    describe_cut,
-    describe_possible_grant,
-    escape_name,
-)
 from treadle.core.approval import (
     NO_SCOPE,
     Approved,
@@ -34,6 +29,11 @@ from treadle.core.tools import Access
 from treadle.errors import UsageError
 from treadle.outputs import TurnFinished
 from treadle.store.local_store import LocalStore
+from treadle.thread.question_text import (
+    describe_cut,
+    describe_possible_grant,
+    escape_name,
+)
 
 _UNKNOWN_FOLDER: Final = "the folder it would run in is not here, so nobody can tell what it does"
 

@@ -15,7 +15,6 @@ from typing import Final
 
 from treadle.answers import Verdict
 from treadle.app.threads.changed_calls import check_changed_arguments
-from treadle.app.threads.question_text import describe_possible_grant
 from treadle.core.approval import Approved, Modified, Question, Rejected
 from treadle.errors import AgentError, TreadleError, UsageError
 from treadle.outputs import Notice
@@ -26,6 +25,7 @@ from treadle.store.local_store import LocalStore
 from treadle.store.thread_requests import PersonRequest, RequestReply, ThreadRequests
 from treadle.thread.facts import RequestTaken
 from treadle.thread.question_digest import digest_question
+from treadle.thread.question_text import describe_possible_grant
 
 LOOK_S: Final = 0.25
 """Between two looks at what waits; one costs a microsecond or two."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from treadle.app.threads.question_text import read_object
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import FILE_CHANGES, ToolKind, kind_of
+from treadle.thread.question_text import read_object
 
 _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     **dict.fromkeys(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from treadle.app.threads.call_arguments import read_arguments
-from treadle.app.threads.question_text import read_object
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
 from treadle.errors import UsageError
+from treadle.thread.question_text import read_object
 from treadle.tool_failure import ToolFailure
 
 

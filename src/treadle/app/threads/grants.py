@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from treadle.app.threads.annotations import annotate
-from treadle.app.threads.question_text import escape_name
 from treadle.core.approval import Grant
 from treadle.errors import UsageError
 from treadle.store.local_store import LocalStore
 from treadle.thread.facts import Revoked
 from treadle.thread.fold import ThreadFold
 from treadle.thread.grants import list_grants
+from treadle.thread.question_text import escape_name
 
 
 class ThreadGrants(Struct, frozen=True):

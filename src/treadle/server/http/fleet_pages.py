@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
+from anyio import to_thread
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from treadle.errors import TreadleError
 from treadle.fleet.overview import ORDER
+from treadle.fleet.task_acts import cancel_task, retry_task
 from treadle.models.prices.usage_text import describe_usage
-from treadle.pages.site import HEADERS, HEARTBEAT_S, send_page
+from treadle.pages.act_routes import make_request_id
+from treadle.pages.site import HEADERS, HEARTBEAT_S, PageRefusal, send_page
 from treadle.server.context import Context, Principal
+from treadle.server.http.fleet_acts import (
+    find_place,
+    make_forbidden_refusal,
+    name_visitor,
+    open_scheduler,
+)
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.services import Services
+from treadle.server.journals.task_records import record_facts
 from treadle.server.refusals import (
     Refusal,
     make_not_found_refusal,
     make_unauthorized_refusal,
 )
 from treadle.server.threads.change_feed import find_newest_change
-from treadle.server.threads.fleet_tasks import has_queue, read_fleet, read_queue_mark
+from treadle.server.threads.fleet_tasks import (
+    FleetThread,
+    find_fleet_thread,
+    has_queue,
+    read_fleet,
+    read_queue_mark,
+)
+from treadle.thread.codec import Entry
+from treadle.thread.facts import RequestTaken
+from treadle.thread.fold import ThreadFold
 
 PATH: Final = "/fleet"
 TITLES: Final = {
@@ -54,6 +75,8 @@ class FleetPages:
         return [
             Route(PATH, self._show, methods=["GET"]),
             Route(f"{PATH}/live", self._follow, methods=["GET"]),
+            Route(f"{PATH}/{{thread_id}}/cancel", self._cancel, methods=["POST"]),
+            Route(f"{PATH}/{{thread_id}}/retry", self._retry, methods=["POST"]),
         ]
 
     async def _show(self, request: Request) -> Response:
@@ -64,6 +87,43 @@ class FleetPages:
         return send_page(
             "fleet.html", path=PATH, titles=TITLES, order=ORDER, describe=describe_usage, **found
         )
+
+    async def _cancel(self, request: Request) -> Response:
+        return await self._act(request, "cancel", cancel_task)
+
+    async def _retry(self, request: Request) -> Response:
+        return await self._act(request, "retry", retry_task)
+
+    async def _act(
+        self, request: Request, act: str, do: Callable[..., Awaitable[object]]
+    ) -> Response:
+        def find(context: Context, _: dict[str, str]) -> tuple[FleetThread, RequestTaken]:
+            found = find_fleet_thread(context, request.path_params["thread_id"])
+            if found is None or not has_queue(context.db):
+                raise make_not_found_refusal()
+            if not found.may_decide:
+                raise make_forbidden_refusal(found)
+            if found.is_over:
+                raise PageRefusal(409, "Nothing was done", "This task is over.")
+            return found, RequestTaken(make_request_id(), act, name_visitor(context.caller))
+
+        (found, taken), _ = await self._site.write(request, find)
+        place = find_place(self._services, found)
+
+        async def record(thread_id: str, *facts: Entry) -> ThreadFold:
+            return await to_thread.run_sync(partial(record_facts, place, thread_id, *facts))
+
+        try:
+            scheduler = open_scheduler(self._services)
+            try:
+                await do(scheduler, record, found.row.id, taken)
+            finally:
+                await scheduler.close()
+        except TreadleError as error:
+            hint = error.hint or ""
+            raise PageRefusal(409, "It was not done", error.message, hint) from None
+        self._services.change_listeners.notify_change()
+        return RedirectResponse(PATH, 303, HEADERS)
 
     async def _follow(self, request: Request) -> Response:
         source = await self._site.find_source(request)

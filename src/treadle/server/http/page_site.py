@@ -25,6 +25,7 @@ from treadle.server.accounts import sessions
 from treadle.server.accounts.tokens import TokenKind, is_well_formed, revoke_token
 from treadle.server.context import ANONYMOUS, Context
 from treadle.server.http import page_forms, request_reader, responses
+from treadle.server.http.fleet_acts import FleetActs
 from treadle.server.http.join_pages import JoinPages
 from treadle.server.http.page_threads import ServerThreads
 from treadle.server.http.request_reader import RequestHead
@@ -58,7 +59,7 @@ class PageSite:
         self, services: Services, more: Callable[[PageSite], Sequence[Route]] = lambda _: ()
     ) -> None:
         self._services = services
-        pages = Pages(self.find_source, self.ask)
+        pages = Pages(self.find_source, self.ask, self._find_acts)
         self.routes = [
             *pages.list_routes(),
             Route("/sign-in", self._show_sign_in, methods=["GET"]),
@@ -119,6 +120,13 @@ class PageSite:
         if caller.user_id is None and request.url.path == "/":
             raise make_unauthorized_refusal()
         return ServerThreads(services, caller, secret, self.read_head(request).address)
+
+    async def _find_acts(self, request: Request) -> tuple[FleetActs, SessionForms] | None:
+        secret = self.find_secret(request)
+        if not secret or self._services.database.dialect != "postgresql":
+            return None  # there is no fleet, and other threads are answered on their machines
+        forms = SessionForms(self._services, secret, self.read_head(request))
+        return FleetActs(self._services, secret), forms
 
     async def ask(self, function: Callable[[], Any]) -> Any:
         """See `treadle.pages.site.Ask`."""
@@ -231,6 +239,25 @@ class PageSite:
         for name, value in refusal.headers.items():
             answer.headers[name] = value
         return answer
+
+
+class SessionForms:
+    """See `VisitorForms`: those of a session.
+
+    Args:
+        services: of the process.
+        secret: of the session.
+        head: of the request that brings one.
+    """
+
+    def __init__(self, services: Services, secret: str, head: RequestHead) -> None:
+        self._services, self._head = services, head
+        self.key: Final = sessions.make_form_key(secret)
+
+    async def read(self, request: Request) -> Mapping[str, str]:
+        """See `VisitorForms`."""
+        request.scope["treadle"].route = ROUTE
+        return await page_forms.read_form(self._services, request, self._head, self.key)
 
 
 def open_session(head: RequestHead, secret: str, path: str) -> Response:

@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, Row, and_, column, func, select, table
 
 from treadle.api.marks import Mark
+from treadle.core.approval import Question
 from treadle.errors import StoreError
+from treadle.fleet.job_mark import JobMark, find_mark, is_over
 from treadle.fleet.overview import FleetView, describe_fleet
 from treadle.fleet.port import QueueState
 from treadle.fleet.queue_tables import (
@@ -25,20 +27,26 @@ from treadle.fleet.queue_tables import (
     make_queue_state,
 )
 from treadle.server.accounts import access
-from treadle.server.context import Context
+from treadle.server.context import Context, Principal
 from treadle.server.data.fold_cache import FOLD_CACHE, load_fold
 from treadle.server.data.schema import threads, users
 from treadle.server.refusals import Refusal
+from treadle.server.threads.stories import find_shown_thread
 from treadle.thread.fold import ThreadFold
 
 _JOBS: Final = table("procrastinate_jobs", column("lock"), column("queue_name"))
 
 
 class SeenFleet(Struct, frozen=True):
-    """A fleet, and the names under which the pages of its threads are found, by their ids."""
+    """A fleet, as somebody sees it.
+
+    `names` are those under which the pages of its threads are found, by their ids; `own` the ids of
+    those of which the caller may say what becomes of their tasks.
+    """
 
     view: FleetView
     names: Mapping[str, str]
+    own: frozenset[str]
 
 
 def has_queue(db: Connection) -> bool:
@@ -85,7 +93,10 @@ def read_fleet(context: Context) -> SeenFleet | None:
     names = {
         one.id: one.id if one.owner_id == me else f"{one.id}@{one.owner}" for one in rows.values()
     }
-    return SeenFleet(view, names)
+    own = {
+        one.thread for one in view.tasks if _may_decide(context.caller, rows[one.thread], one.user)
+    }
+    return SeenFleet(view, names, frozenset(own))
 
 
 def _is_visible(context: Context) -> Any:
@@ -115,3 +126,47 @@ def _find_rows(context: Context, ids: Sequence[str]) -> dict[str, Row[Any]]:
         .where(_is_visible(context), threads.c.id.in_(ids))
     )
     return {row.id: row for row in context.db.execute(query)}
+
+
+class FleetThread(Struct, frozen=True):
+    """The thread of a task as far as it was taken in: its row, what it asks, and its mark.
+
+    `may_decide` is whether the caller may answer what it asks, cancel it, and have it tried again.
+    """
+
+    row: Row[Any]
+    questions: tuple[Question, ...]
+    is_over: bool
+    mark: JobMark
+    may_decide: bool
+
+
+def find_fleet_thread(context: Context, name: str) -> FleetThread | None:
+    """The thread of a task that the caller may see; `None` if the thread holds none of a fleet.
+
+    Raises:
+        Refusal: there is no such thread.
+    """
+    row = find_shown_thread(context, name)
+    if not row.has_journal:
+        return None
+    folded = load_fold(context.db, row.key, Mark(row.version, row.hash))
+    fold = folded.fold
+    mark, questions, has_ended = find_mark(fold), tuple(fold.machine.questions), is_over(fold)
+    FOLD_CACHE.put(folded)
+    if mark is None:
+        return None
+    may_decide = _may_decide(context.caller, row, mark.user)
+    return FleetThread(row, questions, has_ended, mark, may_decide)
+
+
+def _may_decide(caller: Principal, row: Row[Any], user: str) -> bool:
+    """Whether a caller, who sees the thread, may say what becomes of its task.
+
+    That may its owner, the user of the same organization for whom it was submitted, and admins.
+    """
+    is_here = caller.user_id is not None and caller.organization_id == row.organization_id
+    is_for = is_here and caller.user == user
+    is_chief = is_here and caller.role == "organization_admin"
+    is_own = caller.user_id is not None and caller.user_id == row.owner_id
+    return is_own or is_for or is_chief or caller.is_admin

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from treadle.app.threads.question_text import mark_unseen
 from treadle.terminal.call_text import more_lines_text
 from treadle.terminal.styles import rich_style
+from treadle.thread.question_text import mark_unseen
 
 SHOWN_LINES_MAX: Final = 40
 LINE_LENGTH_MAX: Final = 2000

@@ -1,6 +1,6 @@
 """A call that needs a person's yes, as blocks: all of what would run, behind a bar.
 
-The rules are those of `treadle.app.threads.question_text`: what a model wrote is shown as it is,
+The rules are those of `treadle.thread.question_text`: what a model wrote is shown as it is,
 with a mark for each character that cannot be seen, and can pass neither for the question nor for
 another argument. What would run is the brightest of it; red is for what is critical alone, as who
 sees it at each question sees it no more.
@@ -17,13 +17,6 @@ from rich.text import Text
 
 from treadle.app.threads.call_arguments import read_arguments
 from treadle.app.threads.call_diffs import name_diffed_argument
-from treadle.app.threads.question_text import (
-    collapse_gaps,
-    describe_reason,
-    escape_name,
-    list_dangers,
-    mark_unseen,
-)
 from treadle.core.approval import Question
 from treadle.core.messages import ToolCall
 from treadle.core.tool_families import ToolKind, kind_of
@@ -31,6 +24,13 @@ from treadle.core.tools import RiskLevel
 from treadle.terminal.blocks.diffs import diff_block
 from treadle.terminal.blocks.frames import BAR, PLAIN_BAR, PrefixedBlock, TrimmedBlock
 from treadle.terminal.styles import rich_style
+from treadle.thread.question_text import (
+    collapse_gaps,
+    describe_reason,
+    escape_name,
+    list_dangers,
+    mark_unseen,
+)
 
 SHOWN_LENGTH_MAX: Final = 200_000
 """Characters of a call that are shown; of more it is said how many there are."""
