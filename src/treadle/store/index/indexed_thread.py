@@ -14,12 +14,12 @@ from treadle.core.messages import BlobRef
 from treadle.errors import TreadleError, UnknownThreadError
 from treadle.store.blobs import Blobs
 from treadle.store.disk import FileStat
-from treadle.store.folders import JOURNAL_SUFFIX, StoreFolders
+from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
 from treadle.store.index.schema import add_texts, find_row_range
 from treadle.store.index.usage_rows import UsageCounter, add_usage, delete_usage
 from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
 from treadle.store.local_store import LocalStore
-from treadle.thread.codec import decode_entry
+from treadle.thread.codec import UnknownEntryError, decode_entry
 from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -65,6 +65,30 @@ Stamp = tuple[int, int, int, int]
 """Whether it is in the trash, size in bytes, time of the last change, inode."""
 
 
+class _JournalFolder:
+    """Folds the records of a thread that is no fork, as they are read for something else.
+
+    `fold` is `None` where it takes more than these records to know how the thread stands, or where
+    this version cannot read one: loading the thread says then what is wrong.
+    """
+
+    def __init__(self, thread_id: str) -> None:
+        self._thread_id = thread_id
+        self.fold: ThreadFold | None = None
+
+    def add(self, record: Record) -> None:
+        """Take in the next record, from the first on."""
+        try:
+            entry = decode_entry(record.event)
+            if record.seq == 1 and isinstance(entry, ThreadCreated):
+                is_plain = entry.thread == self._thread_id and entry.base is None
+                self.fold = ThreadFold(entry) if is_plain else None
+            if self.fold is not None:
+                self.fold.apply(record.seq, record.at, entry)
+        except UnknownEntryError:
+            self.fold = None
+
+
 class ThreadIndexer:
     """Takes threads into an index, each within a transaction that its caller has begun.
 
@@ -108,11 +132,15 @@ class ThreadIndexer:
             return  # another process has done it
         number = _insert_journal(database, thread_id) if known is None else known.number
         after = None if known is None else self._find_resume_point(thread_id, known, stamp)
-        if after is None:
+        if after is None and known is not None:
             _delete_texts(database, number)
+        folder = None
+        if fold is None and known is None and not self._has_snapshot(thread_id, stamp):
+            folder = _JournalFolder(thread_id)
         head, asked, is_clean, has_kept_past, damage = self._index_texts(
-            database, number, thread_id, stamp, after, known
+            database, number, thread_id, stamp, after, known, folder
         )
+        fold = fold if folder is None else folder.fold
         summary, is_settled = self._make_summary(thread_id, fold if is_clean else None, head)
         if damage and summary is not None and not summary.problem:
             # The snapshot covers it: it can be shown as if nothing was wrong, and never continued.
@@ -127,6 +155,11 @@ class ThreadIndexer:
         stale = 0 if is_settled else STALE_RECORDS if is_fork else STALE_SUMMARY
         row = (*stamp, head.seq, head.hash, head.size, stale, asked.of_settings, asked.of_task)
         database.execute(_PUT_JOURNAL, (*row, number))
+
+    def _has_snapshot(self, thread_id: str, stamp: Stamp) -> bool:
+        path = self._folders.path(thread_id, SNAPSHOT_SUFFIX, in_trash=bool(stamp[0]))
+        with convert_os_errors("read", path):
+            return self._disk.stat(path) is not None
 
     def _find_resume_point(self, thread_id: str, known: _KnownJournal, stamp: Stamp) -> Head | None:
         """Where to go on reading; `None` if the journal is not what it was, as far as is seen.
@@ -150,8 +183,9 @@ class ThreadIndexer:
         stamp: Stamp,
         after: Head | None,
         known: _KnownJournal | None,
+        folder: _JournalFolder | None,
     ) -> tuple[Head, AskedModel, bool, bool, str]:
-        """Take in the texts after `after`.
+        """Take in the texts after `after`; `folder` takes the records too, so they are read once.
 
         Returns:
             The end of what is intact, who is asked there, whether nothing stands behind it, whether
@@ -172,6 +206,8 @@ class ThreadIndexer:
             for record in reading:
                 if record.seq == 1:
                     counter = UsageCounter(self._find_first_asked(thread_id, record))
+                if folder is not None:
+                    folder.add(record)
                 counter.add(record)
                 has_kept_past = has_kept_past or (record.seq, record.hash) == (was.seq, was.hash)
                 yield record

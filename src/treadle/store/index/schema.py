@@ -177,5 +177,7 @@ _CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 def make_searchable(text: str) -> str:
     """The text as the index holds it: without control characters, unspaced scripts spaced."""
+    if text.isascii():  # nothing to space, and no surrogate
+        return _CONTROL.sub(" ", text)
     text = text.encode("utf-8", "replace").decode()
     return _UNSPACED.sub(rf"{SEPARATOR}\g<0>{SEPARATOR}", _CONTROL.sub(" ", text))
