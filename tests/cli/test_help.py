@@ -35,6 +35,7 @@ def test_every_command_stands_in_one_group() -> None:
         "admin_usage",
         "admin_users",
         "config_set",
+        "fleet_limit",
         "fleet_schedule",
         "remote_words",
         "remote_start",

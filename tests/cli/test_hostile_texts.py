@@ -108,6 +108,7 @@ TOLD = (
         "fleet --in {bad}",
         "fleet --in {bad}.py:x submit {bad}",
         "fleet --in a.py:{bad} cancel {bad}",
+        "fleet --in a.py:{bad} limit user {bad} 1",
     ),
 )
 """Command lines; `{bad}` is a hostile text."""

@@ -11,10 +11,17 @@ from typing import Any, Final
 
 import pytest
 
-from fleet import queue_checks, test_ended_jobs, test_queues
-from treadle.fleet import procrastinate_scheduler, queue_lists, queue_rows, queue_schedules
+from fleet import limit_checks, queue_checks, test_ended_jobs, test_limits, test_queues
+from treadle.fleet import (
+    procrastinate_scheduler,
+    queue_limits,
+    queue_lists,
+    queue_rows,
+    queue_schedules,
+)
 from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
 from treadle.fleet.procrastinate_scheduler import ProcrastinateScheduler
+from treadle.fleet.queue_tables import PREFIX
 from treadle.fleet.queue_worker import QueueWorker
 
 Check = Callable[[str], Awaitable[None]]
@@ -150,6 +157,41 @@ def replace_schedules(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(queue_schedules, "_ADD", anew)
 
 
+def take_otherwise(old: str, new: str) -> Plant:
+    """Those who take a job within limits do it in another way."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        [(name, statement)] = queue_limits.FUNCTIONS.items()
+        assert statement.count(old) == 1
+        patch.setitem(queue_limits.FUNCTIONS, name, statement.replace(old, new))
+
+    return plant
+
+
+def count_without_lock(patch: pytest.MonkeyPatch) -> None:
+    """Two who take at the same moment count the same, and take both."""
+    take_otherwise(f"PERFORM pg_advisory_xact_lock({queue_limits._TAKE_LOCK});", "")(patch)
+
+
+def count_own_queues(patch: pytest.MonkeyPatch) -> None:
+    """What others have of a limit in other queues does not count."""
+    own = "job.queue_name = ANY (queues) AND called.name <> ''"
+    take_otherwise(f"starts_with(job.queue_name, '{PREFIX}') AND called.name <> ''", own)(patch)
+
+
+def stop_at_the_full(patch: pytest.MonkeyPatch) -> None:
+    """The first of the queue is waited for, and others stand behind it."""
+    left_out = (
+        f"AND NOT EXISTS (SELECT FROM exhausted WHERE (kind, name) IN ({queue_limits._NAMES}))"
+    )
+    take = "candidate WHERE job.id = candidate.id"
+    waiting = f"{take} {left_out}"
+    [(name, statement)] = queue_limits.FUNCTIONS.items()
+    assert left_out in statement
+    late = statement.replace(left_out, "").replace(take, waiting)
+    patch.setitem(queue_limits.FUNCTIONS, name, late)
+
+
 BUGS: Final[Mapping[Plant, Check]] = {
     finish_by_number: test_queues.test_what_another_worker_was_given_is_not_left_by_the_one_before,
     queue_twice: on_queue(queue_checks.check_once),
@@ -164,6 +206,9 @@ BUGS: Final[Mapping[Plant, Check]] = {
     change_any_version: on_queue(queue_checks.check_schedules),
     replace_schedules: on_queue(queue_checks.check_schedules),
     forget_the_deadly: on_queue(queue_checks.check_removed),
+    count_without_lock: test_limits.test_whoever_takes_beside_another_one_waits_for_what_it_takes,
+    count_own_queues: on_queue(limit_checks.check_limits_over_queues),
+    stop_at_the_full: on_queue(limit_checks.check_limits_over_queues),
 }
 """What is planted, and what sees it. What is not planted is seen by nobody: `test_queues.py`."""
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from psycopg import AsyncConnection
 
+from fleet.limit_checks import LIMIT_CHECKS
 from fleet.queue_checks import CHECKS, DONE, all_are, until, working
 from server.databases import Postgres
 from treadle import StoreError
@@ -21,12 +22,12 @@ def make_scheduler(url: str) -> ProcrastinateScheduler:
     return ProcrastinateScheduler(url, heartbeat_s=0.05, stalled_s=2.0, poll_s=0.1)
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, *LIMIT_CHECKS])
 async def test_a_queue_in_memory(check: Callable[[Scheduler], Awaitable[None]]) -> None:
     await check(MemoryScheduler())
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, *LIMIT_CHECKS])
 async def test_a_queue_on_postgresql(
     check: Callable[[Scheduler], Awaitable[None]], queue_url: str
 ) -> None:

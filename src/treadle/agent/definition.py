@@ -275,6 +275,11 @@ class AgentDefinition:
             self._opened[self._model] = open_model(self._model)
         return self._opened[self._model]
 
+    @property
+    def provider_name(self) -> str:
+        """Of a provider that the program has made; empty where the model has a name."""
+        return "" if isinstance(self._model, str) else self._model.name
+
     def open_store(self) -> AnyThreads:
         """Where its threads are."""
         if "store" in self.options:

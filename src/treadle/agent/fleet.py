@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from treadle.agent.job_options import JobOptions, Membership
+from treadle.agent.limits import FleetLimits
 from treadle.agent.members import Members
 from treadle.agent.schedules import Schedules
 from treadle.agent.submitted_task import SubmittedTask, check_task, submit_task
@@ -59,6 +60,8 @@ class Fleet:
         self._members = Members()
         self.schedules: Final = Schedules(scheduler, self._members)
         """Its tasks that repeat."""
+        self.limits: Final = FleetLimits(scheduler, self._members)
+        """How many of its tasks are at work at a time."""
         self._sweep_s, self._deaths_max = sweep_s, deaths_max
 
     def add(self, agent: Agent[AgentDepsT, Any], deps: AgentDepsT | None = None) -> None:

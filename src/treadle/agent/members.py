@@ -27,6 +27,19 @@ class Members:
             raise UsageError(f"the fleet has no agent {name!r}", hint=f"it has: {names}")
         return self.agents[name]
 
+    def find_lasting_model(self, name: str) -> str:
+        """By which name the queue counts tasks with a model.
+
+        Raises:
+            UsageError: there is no such model.
+            ConfigError: a setting is not valid.
+        """
+        if any(one.provider_name == name for one in self.agents.values()):
+            return name
+        from treadle.agent.models import find_lasting_name
+
+        return find_lasting_name(name)
+
     def list_stores(self) -> list[AnyThreads]:
         """Where tasks are, each once."""
         found: list[AnyThreads] = []

@@ -21,6 +21,15 @@ def open_model(name: str) -> tuple[Provider, str]:
         UsageError: there is no such model, or the file is no script or recording.
         NotConfiguredError: the provider has no key.
     """
-    models = Models(load_settings(Path.cwd(), os.environ))
+    models = _load_models()
     lasting = models.resolve_name(name)
     return models.open(lasting), lasting
+
+
+def find_lasting_name(name: str) -> str:
+    """The lasting name of a model, as `open_model` has it; it needs no key, and raises the rest."""
+    return _load_models().resolve_name(name)
+
+
+def _load_models() -> Models:
+    return Models(load_settings(Path.cwd(), os.environ))

@@ -8,6 +8,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final, Generic, cast
 
+from msgspec.structs import replace
+
 from treadle.agent.builders import make_builder, open_engine
 from treadle.agent.decisions import make_approvals, make_rejections
 from treadle.agent.definition import AgentDefinition
@@ -170,8 +172,8 @@ def check_task(definition: AgentDefinition, job: JobOptions) -> tuple[AgentDefin
             + ("in no repository" if mark.repository else "in a repository, and none is named"),
             hint="Agent(..., repositories=Repositories(FOLDER)); submit(..., repository=URL)",
         )
-    varied.find_provider()
-    return varied, mark
+    provider, lasting = varied.find_provider()
+    return varied, replace(mark, lasting_model=lasting or provider.name)
 
 
 async def submit_task(

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from treadle.cli import options
+from treadle.cli.fleet_limit_command import limit, limits
 from treadle.cli.fleet_schedule_command import schedules
 from treadle.cli.fleet_task_command import approve, cancel, retry, watch
 
 if TYPE_CHECKING:
     from treadle.agent.fleet import Fleet
-
-T = TypeVar("T")
 
 AT_ONCE: Final = 16
 """Tasks that are submitted at a time: a database makes many durable at once."""
@@ -44,21 +42,16 @@ def command(context: click.Context, place: str, *, is_json: bool) -> None:
     treadle fleet retry ID                         what was cancelled, or has failed
     treadle fleet approve ID --yes                 what a task asks a person
     treadle fleet schedules                        tasks that repeat
+    treadle fleet limits                           how many are at work at a time
     """  # noqa: D301  click reads the backspace
     context.obj = place
     if context.invoked_subcommand is not None:
         return
-    from treadle.agent.fleet_file import describe_fleet
+    from treadle.agent.fleet_file import describe_fleet, use_fleet
     from treadle.cli.fleet_output import print_fleet
     from treadle.cli.json_output import print_json
 
-    (print_json if is_json else print_fleet)(_use(place, describe_fleet))
-
-
-def _use(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
-    from treadle.agent.fleet_file import use_fleet
-
-    return use_fleet(place, act)
+    (print_json if is_json else print_fleet)(use_fleet(place, describe_fleet))
 
 
 @command.command("submit")
@@ -88,6 +81,8 @@ def submit(place: str, /, task: str, **given: Any) -> None:
     treadle fleet submit "Sum up the night." --every "0 7 * * *" --zone Europe/Vienna --key morning
     echo '{"task": "Mend it.", "model": "large", "max_cost": 5}' | treadle fleet submit -
     """  # noqa: D301  click reads the backspace
+    from treadle.agent.fleet_file import use_fleet
+
     if (moment := given["at"]) is not None:
         given["at"] = moment.astimezone()  # by the clocks of this place
     lines = sys.stdin.read().splitlines() if task == "-" else None
@@ -110,11 +105,11 @@ def submit(place: str, /, task: str, **given: Any) -> None:
                     raise error
 
     try:
-        _use(place, act)
+        use_fleet(place, act)
     finally:  # what comes before an error is there
         for thread_id in submitted:
             click.echo(thread_id)
 
 
-for _part in (cancel, retry, approve, watch, schedules):
+for _part in (cancel, retry, approve, watch, schedules, limit, limits):
     command.add_command(_part)

@@ -22,7 +22,11 @@ PROBLEM_NAME: Final = "fleet_problem"
 
 
 class JobMark(Struct, frozen=True, omit_defaults=True):
-    """All of a job but its thread, and what it works on: see `Job`, `JobOptions`."""
+    """All of a job but its thread, and what it works on: see `Job`, `JobOptions`.
+
+    `lasting_model` is who answered to the task's or the agent's model when it was submitted, by the
+    lasting name: the queue counts by it.
+    """
 
     agent: str
     queue: str = DEFAULT_QUEUE
@@ -32,6 +36,7 @@ class JobMark(Struct, frozen=True, omit_defaults=True):
     repository: str = ""
     ref: str = "HEAD"
     model: str = ""
+    lasting_model: str = ""
 
     def make_fact(self) -> ExtraSet:
         """The record of it."""
@@ -39,7 +44,16 @@ class JobMark(Struct, frozen=True, omit_defaults=True):
 
     def make_job(self, thread_id: str) -> Job:
         """The job of a thread that says this."""
-        return Job(thread_id, self.agent, self.queue, self.priority, self.user, self.start_at)
+        return Job(
+            thread_id,
+            self.agent,
+            self.queue,
+            self.priority,
+            self.user,
+            self.start_at,
+            model=self.lasting_model,
+            repository=self.repository,
+        )
 
 
 def find_mark(fold: ThreadFold) -> JobMark | None:

@@ -7,16 +7,20 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from math import inf
 
 from msgspec.structs import replace
 
 from treadle.fleet.port import (
+    EACH_NAME,
     OPEN_STATUSES,
     SHOWN_COUNT,
     Job,
     JobEnd,
     JobState,
     JobStatus,
+    Limit,
+    LimitKind,
     Perform,
     QueueState,
     TaskSchedule,
@@ -39,6 +43,10 @@ class _Row:
         self.cancelled = asyncio.Event()
 
 
+def _list_names(job: Job) -> list[tuple[LimitKind, str]]:
+    return [(kind, getattr(job, kind.value)) for kind in LimitKind]
+
+
 class MemoryScheduler:
     """Jobs that end with the process; the threads they were for do not.
 
@@ -50,6 +58,7 @@ class MemoryScheduler:
         self._rows: list[_Row] = []
         self._workers: dict[int, WorkerState] = {}
         self._schedules: dict[str, TaskSchedule] = {}
+        self._limits: dict[tuple[LimitKind, str], int] = {}
         self._numbers = count(1)
 
     async def submit(self, jobs: Sequence[Job]) -> None:
@@ -89,7 +98,9 @@ class MemoryScheduler:
 
     def _take(self, queues: Sequence[str], worker: int) -> _Row | None:
         now = datetime.now(UTC)
-        at_work = {one.job.thread for one in self._rows if one.status is JobStatus.RUNNING}
+        running = [one.job for one in self._rows if one.status is JobStatus.RUNNING]
+        at_work = {one.thread for one in running}
+        used = Counter(name for job in running for name in _list_names(job))
         due = [
             one
             for one in self._rows
@@ -97,12 +108,17 @@ class MemoryScheduler:
             and one.job.queue in queues
             and one.job.thread not in at_work
             and (one.start_at is None or one.start_at <= now)
+            and all(used[name] < self._find_limit(*name) for name in _list_names(one.job))
         ]
         if not due:
             return None
         row = min(due, key=lambda one: (-one.job.priority, one.rank, one.number))
         row.status, row.worker = JobStatus.RUNNING, worker
         return row
+
+    def _find_limit(self, kind: LimitKind, name: str) -> float:
+        each = self._limits.get((kind, EACH_NAME), inf)
+        return self._limits.get((kind, name), each) if name else inf
 
     async def _work(self, perform: Perform, row: _Row, worker: int) -> None:
         attempt = row.attempts
@@ -191,6 +207,19 @@ class MemoryScheduler:
     async def list_schedules(self) -> list[TaskSchedule]:
         """See `Scheduler.list_schedules`."""
         return [self._schedules[name] for name in sorted(self._schedules)]
+
+    async def set_limit(self, limit: Limit) -> None:
+        """See `Scheduler.set_limit`."""
+        self._limits[limit.kind, limit.name] = limit.number
+
+    async def remove_limit(self, kind: LimitKind, name: str) -> bool:
+        """See `Scheduler.remove_limit`."""
+        return self._limits.pop((kind, name), None) is not None
+
+    async def list_limits(self) -> list[Limit]:
+        """See `Scheduler.list_limits`."""
+        found = [Limit(kind, name, number) for (kind, name), number in self._limits.items()]
+        return sorted(found, key=lambda one: (one.kind.value, one.name))
 
     async def now(self) -> datetime:
         """See `Scheduler.now`."""

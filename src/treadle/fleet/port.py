@@ -31,6 +31,8 @@ class Job(Struct, frozen=True):
             taken first.
         start_at: not before this moment, which has a time zone.
         deaths: how often in a row its worker has died at it. The queue counts.
+        model: who answers, by the lasting name.
+        repository: where git gets what it works on.
     """
 
     thread: str
@@ -40,6 +42,28 @@ class Job(Struct, frozen=True):
     user: str = ""
     start_at: datetime | None = None
     deaths: int = 0
+    model: str = ""
+    repository: str = ""
+
+
+class LimitKind(Enum):
+    """Of what no more than so many jobs are at work; each is a field of `Job`."""
+
+    USER = "user"
+    MODEL = "model"
+    REPOSITORY = "repository"
+
+
+EACH_NAME: Final = "*"
+"""Stands for each name that has no limit of its own."""
+
+
+class Limit(Struct, frozen=True):
+    """No more than `number` jobs with this name are at work at a time, whoever works on them."""
+
+    kind: LimitKind
+    name: str
+    number: int
 
 
 class JobStatus(Enum):
@@ -238,6 +262,22 @@ class Scheduler(Protocol):
 
     async def list_schedules(self) -> list[TaskSchedule]:
         """All schedules, by their ids."""
+        ...
+
+    async def set_limit(self, limit: Limit) -> None:
+        """Keep a limit, in place of another one of its name: no job is taken beyond it.
+
+        It holds over all queues and workers. A job without a name of the kind is not limited. What
+        is at work goes on; who has died has his place until his jobs are queued again.
+        """
+        ...
+
+    async def remove_limit(self, kind: LimitKind, name: str) -> bool:
+        """Remove a limit; whether it was there."""
+        ...
+
+    async def list_limits(self) -> list[Limit]:
+        """All limits, by kind and name."""
         ...
 
     async def now(self) -> datetime:

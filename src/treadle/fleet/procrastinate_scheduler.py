@@ -1,8 +1,9 @@
 """The queue of a fleet on PostgreSQL, with Procrastinate.
 
 Its tables, functions and notifications are used as they are: priorities, starts at a time, a lock
-per thread, heartbeats. Not its worker: that acknowledges a job by its number alone, so one that has
-slept through its heartbeat would end what another one is at work on (`queue_worker.py`).
+per thread, heartbeats. Not how a job is taken within limits (`queue_limits.py`). Not its worker:
+that acknowledges a job by its number alone, so one that has slept through its heartbeat would end
+what another one is at work on (`queue_worker.py`).
 
 What waits for a person stands in a queue that no worker takes from.
 """
@@ -22,8 +23,18 @@ from psycopg import AsyncConnection, Error
 from psycopg_pool import PoolTimeout
 
 from treadle.errors import StoreError
-from treadle.fleet import queue_lists, queue_schedules
-from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform, QueueState, TaskSchedule
+from treadle.fleet import queue_limits, queue_lists, queue_schedules
+from treadle.fleet.port import (
+    Job,
+    JobEnd,
+    JobState,
+    JobStatus,
+    Limit,
+    LimitKind,
+    Perform,
+    QueueState,
+    TaskSchedule,
+)
 from treadle.fleet.queue_rows import PRIORITY_STEP, leave_row, make_row, read_job
 from treadle.fleet.queue_tables import (
     MAKE_WORKERS,
@@ -168,6 +179,21 @@ class ProcrastinateScheduler:
         async with self._reach():
             return await queue_schedules.list_all(self._app)
 
+    async def set_limit(self, limit: Limit) -> None:
+        """See `Scheduler.set_limit`."""
+        async with self._reach():
+            await queue_limits.set_limit(self._app, limit)
+
+    async def remove_limit(self, kind: LimitKind, name: str) -> bool:
+        """See `Scheduler.remove_limit`."""
+        async with self._reach():
+            return await queue_limits.remove(self._app, kind, name)
+
+    async def list_limits(self) -> list[Limit]:
+        """See `Scheduler.list_limits`."""
+        async with self._reach():
+            return await queue_limits.list_all(self._app)
+
     async def now(self) -> datetime:
         """See `Scheduler.now`; the database's."""
         async with self._reach():
@@ -219,8 +245,10 @@ class ProcrastinateScheduler:
             row = await found.fetchone()
             if row is None or row[0] is None:
                 await connection.execute(self._app.schema_manager.get_schema())
-            for name, statement in (queue_lists.INDEXES | queue_schedules.TABLES).items():
-                found = await connection.execute("SELECT to_regclass(%s)", (name,))
-                if (await found.fetchone() or [None])[0] is None:
-                    await connection.execute(statement.encode())
+            tables = queue_lists.INDEXES | queue_schedules.TABLES | queue_limits.TABLES
+            for kind, made in (("class", tables), ("procedure", queue_limits.FUNCTIONS)):
+                for name, statement in made.items():
+                    found = await connection.execute(f"SELECT to_reg{kind}(%s)".encode(), (name,))
+                    if (await found.fetchone() or [None])[0] is None:
+                        await connection.execute(statement.encode())
             await connection.execute(MAKE_WORKERS.encode())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from msgspec.structs import replace
 from procrastinate import App, exceptions
 from procrastinate.jobs import Job as Row
 
 from treadle.fleet.port import Job, JobEnd, JobStatus
-from treadle.fleet.queue_tables import PREFIX, STATES, WAITING_QUEUE
+from treadle.fleet.queue_tables import PREFIX, STATES, WAITING_QUEUE, make_args, make_job
 
 PRIORITY_STEP: Final = 1_000_000
 """Between two priorities there is room for so many jobs of one user that wait."""
@@ -48,23 +49,15 @@ def make_row(job: Job, rank: int) -> Row:
         lock=job.thread,
         queueing_lock=job.thread,
         task_name=job.agent,
-        task_kwargs={
-            "user": job.user,
-            "queue": job.queue,
-            "priority": job.priority,
-            "deaths": job.deaths,
-        },
+        task_kwargs=make_args(job),
         scheduled_at=job.start_at,
     )
 
 
 def read_job(row: Row) -> Job:
     """The job of a row that `make_row` made."""
-    told: dict[str, Any] = row.task_kwargs
     start_at = None if row.queue == WAITING_QUEUE else row.scheduled_at
-    queue, priority, user = told["queue"], told["priority"], told["user"]
-    deaths = told.get("deaths", 0)  # earlier versions did not count them
-    return Job(str(row.lock), row.task_name, queue, priority, user, start_at, deaths)
+    return replace(make_job(str(row.lock), row.task_name, row.task_kwargs), start_at=start_at)
 
 
 def find_status(row: Row) -> JobStatus:

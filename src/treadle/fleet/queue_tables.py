@@ -21,6 +21,8 @@ STATES: Final = {
     "failed": JobStatus.FAILED,
 }
 """What the status of a row is to us; what waits is told by its queue, the rest is cancelled."""
+_ARGS: Final = {"queue", "priority", "user", "deaths", "model", "repository"}
+"""What a row says of a job beside Procrastinate's own columns."""
 
 MAKE_WORKERS: Final = """
     CREATE TABLE IF NOT EXISTS treadle_workers (
@@ -108,10 +110,17 @@ def make_queue_state(workers: Rows, counts: Rows, jobs: Rows) -> QueueState:
     )
 
 
+def make_args(job: Job) -> dict[str, Any]:
+    """What a row says of a job that Procrastinate does not know."""
+    return {name: getattr(job, name) for name in _ARGS}
+
+
+def make_job(thread: str, agent: str, args: Mapping[str, Any]) -> Job:
+    """The job of a row; earlier versions said less of one."""
+    return Job(thread, agent, **{name: args[name] for name in _ARGS & args.keys()})
+
+
 def _make_job_state(row: Mapping[str, Any]) -> JobState:
-    told = row["args"]
-    deaths = told.get("deaths", 0)  # earlier versions did not count them
-    queue, priority, user = told["queue"], told["priority"], told["user"]
-    job = Job(row["thread"], row["agent"], queue, priority, user, deaths=deaths)
+    job = make_job(row["thread"], row["agent"], row["args"])
     status = JobStatus(row["state"])
     return JobState(job, status, row["attempts"], row["worker"] or "", row["since"])

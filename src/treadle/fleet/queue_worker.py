@@ -18,6 +18,7 @@ from procrastinate.jobs import Job as Row
 from psycopg import Error
 from psycopg_pool import PoolTimeout
 
+from treadle.fleet import queue_limits
 from treadle.fleet.port import JobEnd, JobStatus, Perform
 from treadle.fleet.queue_rows import leave_row, read_job
 from treadle.fleet.queue_tables import ADD_WORKER, PREFIX
@@ -98,7 +99,7 @@ class QueueWorker:
                 self._worker = await self._register()
             await self._settle_doubt()
             self._is_in_doubt = True  # if the answer is lost, it may be ours all the same
-            row = await self._manager.fetch_job(self._queues, self._worker)
+            row = await queue_limits.take_job(self._app, self._queues, self._worker)
             self._is_in_doubt = False
         except _TROUBLE as error:
             _log.warning("no job could be taken: %s", error.__cause__ or error)
