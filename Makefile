@@ -55,7 +55,7 @@ peers: $(VENV)/.dev  ## the same bot in other libraries, killed and raced, and t
 	.venv-peers/bin/pip install --quiet --require-hashes --requirement bench/peers/requirements.txt
 	.venv-peers/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	.venv-peers/bin/python bench/peers/compare.py
-	PYTHONPATH=tests .venv-peers/bin/python bench/peers/postgres/compare.py
+	PYTHONPATH=tests .venv-peers/bin/python bench/peers/turns/compare.py
 
 house: $(VENV)/.dev  ## measure the structure of the source: rooms, names, paths of an event
 	@PYTHONPATH=tests $(BIN)/python -m house

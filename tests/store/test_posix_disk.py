@@ -246,3 +246,22 @@ def test_the_names_of_new_folders_and_of_the_one_above_them_are_synced(
 ) -> None:
     disk.make_folder(f"{folder}/a/b/c")
     assert synced == [str(Path(folder).parent), folder, f"{folder}/a", f"{folder}/a/b"]
+
+
+def test_a_folder_is_synced_once_as_long_as_it_is_the_same(
+    disk: PosixDisk, folder: str, synced: list[str]
+) -> None:
+    Path(folder, "a").mkdir()
+    disk.make_folder(f"{folder}/a")
+    assert synced == [folder], "who made it may have died before"
+    disk.make_folder(f"{folder}/a")
+    assert synced == [folder]
+    Path(folder, "a").rename(Path(folder, "b"))
+    Path(folder, "a").mkdir()
+    disk.make_folder(f"{folder}/a")
+    assert synced == [folder, folder], "another one has its name"
+    Path(folder, "a").rmdir()
+    synced.clear()
+    disk.make_folder(f"{folder}/a")
+    assert Path(folder, "a").is_dir()
+    assert synced == [str(Path(folder).parent), folder]

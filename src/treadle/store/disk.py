@@ -171,9 +171,12 @@ class PosixDisk:
         """See `Disk`.
 
         The name of the innermost folder that is there already may not be durable yet, because who
-        made it may have died before: it is synced too.
+        made it may have died before: it is synced too, once as long as it is the same folder.
         """
-        missing: list[str] = []
+        found = _find_folder(path)
+        if found is not None and self._durable_folders.get(path) == found:
+            return
+        whole, missing = path, list[str]()
         while path and not os.path.isdir(path):
             missing.append(path)
             path = os.path.dirname(path)
@@ -186,6 +189,12 @@ class PosixDisk:
                 if not os.path.isdir(folder):
                     raise
             self.sync_folder(os.path.dirname(folder) or ".")
+        self._durable_folders[whole] = _find_folder(whole)
+
+    @cached_property
+    def _durable_folders(self) -> dict[str, tuple[int, int] | None]:
+        """Folders whose names were synced: each with its device and inode."""
+        return {}
 
     def create(self, path: str) -> int:
         """See `Disk`."""
@@ -362,6 +371,14 @@ def _announce_holder(handle: int, note: bytes) -> None:
 
 def _make_file_stat(status: os.stat_result) -> FileStat:
     return FileStat(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def _find_folder(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISDIR(status.st_mode) else None
 
 
 def _require_plain_file(handle: int, path: str) -> int:
