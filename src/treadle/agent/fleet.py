@@ -138,6 +138,9 @@ class Fleet:
 
         What was begun of a call is told as after a crash.
 
+        If somebody holds the thread, they record it; if they are dead, a worker does that when it
+        finds the task.
+
         Returns:
             Whether there was something to cancel. Who is at work on it has been told then.
 

@@ -79,7 +79,10 @@ class TaskHand:
     async def _work_or_set_aside(
         self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
     ) -> JobEnd:
+        may_open = job.deaths <= self._deaths_max  # else to open its thread was what killed
         try:
+            if may_open and cancelled.is_set() and await self._record_cancel(job.thread):
+                return JobEnd(JobStatus.CANCELLED)
             if job.deaths < self._deaths_max:
                 return await self._work_on(agent, job, stop, cancelled)
             why = describe_deaths(job.deaths)
@@ -88,11 +91,18 @@ class TaskHand:
         except TreadleError as error:
             why = error.message
         _log.error("%s is set aside: %s", job.thread, why)
-        if job.deaths <= self._deaths_max:  # else to open its thread was what killed
+        if may_open:
             with suppress(UnknownThreadError):
                 note = ExtraSet({PROBLEM_NAME: why})
                 await call_beside(partial(self._members.record, job.thread, note))
         return JobEnd(JobStatus.FAILED)
+
+    async def _record_cancel(self, thread_id: str) -> bool:
+        """Record what was cancelled before anybody here took it, if it is not over."""
+        fold = await call_beside(partial(self._members.load, thread_id))
+        if not is_over(fold) and CANCELLED_TAG not in fold.metadata.tags:
+            await call_beside(partial(self._members.record, thread_id, Tagged((CANCELLED_TAG,))))
+        return not is_over(fold)
 
     async def _work_on(
         self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event

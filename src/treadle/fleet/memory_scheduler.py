@@ -12,6 +12,7 @@ from math import inf
 from msgspec.structs import replace
 
 from treadle.fleet.port import (
+    CANCELLED_DELAY_S,
     EACH_NAME,
     OPEN_STATUSES,
     SHOWN_COUNT,
@@ -40,7 +41,14 @@ class _Row:
         self.ended_at: datetime | None = None
         self.attempts = 0
         self.worker = 0
+        self.is_cancelled = False
         self.cancelled = asyncio.Event()
+        """Each who takes it has one of their own, as their event loop may be another."""
+
+    def cancel(self) -> None:
+        """Have whoever works on it, or takes it, told."""
+        self.is_cancelled = True
+        self.cancelled.set()
 
 
 def _list_names(job: Job) -> list[tuple[LimitKind, str]]:
@@ -113,7 +121,9 @@ class MemoryScheduler:
         if not due:
             return None
         row = min(due, key=lambda one: (-one.job.priority, one.rank, one.number))
-        row.status, row.worker = JobStatus.RUNNING, worker
+        row.status, row.worker, row.cancelled = JobStatus.RUNNING, worker, asyncio.Event()
+        if row.is_cancelled:
+            row.cancelled.set()
         return row
 
     def _find_limit(self, kind: LimitKind, name: str) -> float:
@@ -131,16 +141,19 @@ class MemoryScheduler:
         other = self._find(row.job.thread, JobStatus.QUEUED)
         if is_again and other is not None:
             other.job = replace(other.job, deaths=max(other.job.deaths, end.deaths))
+            other.is_cancelled |= row.is_cancelled
             row.status = JobStatus.DONE  # the other one goes on with it
             row.ended_at = datetime.now(UTC)
             return
-        row.status = end.status
+        row.status, delay_s = end.status, end.delay_s
         if is_again:
             row.job = replace(row.job, deaths=end.deaths)
+            if row.is_cancelled:
+                row.status, delay_s = JobStatus.QUEUED, min(delay_s, CANCELLED_DELAY_S)
         row.worker = 0
         row.attempts += 1
         now = datetime.now(UTC)
-        row.start_at, row.ended_at = now + timedelta(seconds=end.delay_s), None if is_again else now
+        row.start_at, row.ended_at = now + timedelta(seconds=delay_s), None if is_again else now
 
     async def retry_stalled(self) -> list[str]:
         """See `Scheduler.retry_stalled`."""
@@ -153,17 +166,25 @@ class MemoryScheduler:
             self._leave(row, JobEnd(JobStatus.QUEUED, deaths=row.job.deaths + 1))
         return [row.job.thread for row in stalled]
 
-    async def cancel(self, thread_id: str) -> bool:
+    async def cancel(self, thread_id: str, *, is_recorded: bool = True) -> bool:
         """See `Scheduler.cancel`."""
         found = [
             one for one in self._rows if one.job.thread == thread_id and one.status in OPEN_STATUSES
         ]
         for row in found:
-            if row.status is JobStatus.RUNNING:
-                row.cancelled.set()
-            else:
-                row.status, row.ended_at = JobStatus.CANCELLED, datetime.now(UTC)
+            row.cancel()
+            if row.status is not JobStatus.RUNNING:
+                row.start_at = None
+                row.status = JobStatus.CANCELLED if is_recorded else JobStatus.QUEUED
+                row.ended_at = datetime.now(UTC) if is_recorded else None
         return bool(found)
+
+    async def forget_cancel(self, thread_id: str) -> None:
+        """See `Scheduler.forget_cancel`."""
+        for row in [one for one in self._rows if one.job.thread == thread_id and one.is_cancelled]:
+            row.is_cancelled = False
+            if row.status is JobStatus.QUEUED:
+                self._rows.remove(row)
 
     async def list_open(self) -> list[JobState]:
         """See `Scheduler.list_open`."""

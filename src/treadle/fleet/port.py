@@ -136,6 +136,8 @@ class QueueState(Struct, frozen=True):
 
 
 SHOWN_COUNT = 20
+CANCELLED_DELAY_S: Final = 1.0
+"""A job that was cancelled is due again so soon, however it was left to be done again."""
 
 
 Perform: TypeAlias = Callable[[Job, asyncio.Event], Awaitable[JobEnd]]
@@ -214,11 +216,26 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def cancel(self, thread_id: str) -> bool:
+    async def cancel(self, thread_id: str, *, is_recorded: bool = True) -> bool:
         """Take a thread's jobs out of the queue; whoever works on one is told.
+
+        If they die, or leave it to be done again, the job is due at once, and whoever takes it is
+        told before they begin.
+
+        Args:
+            thread_id: whose jobs.
+            is_recorded: whether the thread says that it is cancelled. If it does not, a job that
+                nobody works on is due at once, too: whoever takes it is told, and records it.
 
         Returns:
             Whether there was one.
+        """
+        ...
+
+    async def forget_cancel(self, thread_id: str) -> None:
+        """Take back that a thread's jobs are cancelled, where that was not recorded yet.
+
+        Who has been told already records it all the same.
         """
         ...
 

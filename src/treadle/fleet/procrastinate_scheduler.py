@@ -23,7 +23,7 @@ from psycopg import AsyncConnection, Error
 from psycopg_pool import PoolTimeout
 
 from treadle.errors import StoreError
-from treadle.fleet import queue_limits, queue_lists, queue_schedules
+from treadle.fleet import queue_cancels, queue_limits, queue_lists, queue_schedules
 from treadle.fleet.port import (
     Job,
     JobEnd,
@@ -135,14 +135,15 @@ class ProcrastinateScheduler:
                     threads.append(str(row.lock))
             return threads
 
-    async def cancel(self, thread_id: str) -> bool:
+    async def cancel(self, thread_id: str, *, is_recorded: bool = True) -> bool:
         """See `Scheduler.cancel`."""
         async with self._reach():
-            found = False
-            for row in await self._app.job_manager.list_jobs_async(lock=thread_id):
-                if row.id is not None:
-                    found |= await self._app.job_manager.cancel_job_by_id_async(row.id, abort=True)
-            return found
+            return await queue_cancels.cancel_rows(self._app, thread_id, is_recorded=is_recorded)
+
+    async def forget_cancel(self, thread_id: str) -> None:
+        """See `Scheduler.forget_cancel`."""
+        async with self._reach():
+            await queue_cancels.forget_cancel(self._app, thread_id)
 
     async def list_open(self) -> list[JobState]:
         """See `Scheduler.list_open`."""

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from procrastinate import App, exceptions
 from procrastinate.jobs import Job as Row
 
-from treadle.fleet.port import Job, JobEnd, JobStatus
+from treadle.fleet.port import CANCELLED_DELAY_S, Job, JobEnd, JobStatus
+from treadle.fleet.queue_cancels import IS_CANCELLED, MARK
 from treadle.fleet.queue_tables import PREFIX, STATES, WAITING_QUEUE, make_args, make_job
 
 PRIORITY_STEP: Final = 1_000_000
@@ -24,21 +25,26 @@ _ENDS: Final = {
 
 # A row that another worker was given has that one, or more attempts. (What is put together here are
 # constants.)
-_MINE: Final = """WITH mine AS MATERIALIZED (
-SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND status = 'doing'
-AND worker_id IS NOT DISTINCT FROM %(worker)s AND attempts = %(attempts)s FOR UPDATE) """
+_CANCEL: Final = f"CASE WHEN {IS_CANCELLED} THEN {MARK} ELSE '{{}}'::jsonb END"
+_MINE: Final = f"""WITH mine AS MATERIALIZED (
+SELECT id, {_CANCEL} AS cancel FROM procrastinate_jobs WHERE id = %(id)s AND status = 'doing'
+AND worker_id IS NOT DISTINCT FROM %(worker)s AND attempts = %(attempts)s FOR UPDATE) """  # noqa: S608
 _FINISH: Final = f"""{_MINE}SELECT id,
 procrastinate_finish_job_v1(id, %(status)s::procrastinate_job_status, false) FROM mine"""  # noqa: S608
-_HAND_OVER: Final = f"""{_MINE}, other AS (UPDATE procrastinate_jobs SET args = args ||
-jsonb_build_object('deaths', greatest((args->>'deaths')::integer, %(deaths)s::integer))
-WHERE status = 'todo' AND queueing_lock = %(thread)s AND EXISTS (SELECT FROM mine))
+_HAND_OVER: Final = f"""{_MINE}, other AS (UPDATE procrastinate_jobs AS one
+SET args = one.args || mine.cancel ||
+jsonb_build_object('deaths', greatest((one.args->>'deaths')::integer, %(deaths)s::integer))
+FROM mine WHERE one.status = 'todo' AND one.queueing_lock = %(thread)s)
 SELECT id, procrastinate_finish_job_v1(id, 'succeeded', false) FROM mine"""  # noqa: S608
 # The function sees what stands before it in its own statement, as it is a volatile one.
-_REPEAT: Final = """WITH mine AS (
-UPDATE procrastinate_jobs SET args = args || jsonb_build_object('deaths', %(deaths)s::integer)
+_REPEAT: Final = f"""WITH mine AS (UPDATE procrastinate_jobs SET abort_requested = false,
+args = args || {_CANCEL} || jsonb_build_object('deaths', %(deaths)s::integer)
 WHERE id = %(id)s AND status = 'doing' AND worker_id IS NOT DISTINCT FROM %(worker)s
-AND attempts = %(attempts)s RETURNING id) SELECT id, procrastinate_retry_job_v2(
-id, now() + make_interval(secs => %(delay_s)s), NULL, %(queue)s, NULL) FROM mine"""
+AND attempts = %(attempts)s RETURNING id, args ? 'cancelled' AS is_cancelled)
+SELECT id, procrastinate_retry_job_v2(id, now() + make_interval(secs =>
+CASE WHEN is_cancelled THEN least(%(delay_s)s::float8, {CANCELLED_DELAY_S})
+ELSE %(delay_s)s::float8 END), NULL,
+CASE WHEN is_cancelled THEN %(own_queue)s ELSE %(queue)s END, NULL) FROM mine"""  # noqa: S608
 
 
 def make_row(job: Job, rank: int) -> Row:
@@ -78,11 +84,13 @@ async def leave_row(app: App, row: Row, end: JobEnd) -> bool:
     if end.status in _ENDS:
         ended = {**told, "status": _ENDS[end.status]}
         return bool(await connector.execute_query_all_async(_FINISH, **ended))
-    delay_s, queue = end.delay_s, PREFIX + read_job(row).queue
+    own_queue = PREFIX + read_job(row).queue
+    delay_s, queue = end.delay_s, own_queue
     if end.status is JobStatus.WAITING:
         delay_s, queue = _FAR_S, WAITING_QUEUE
     try:
-        again = {**told, "delay_s": delay_s, "queue": queue, "deaths": end.deaths}
+        again = {**told, "delay_s": delay_s, "queue": queue, "own_queue": own_queue}
+        again["deaths"] = end.deaths
         return bool(await connector.execute_query_all_async(_REPEAT, **again))
     except exceptions.UniqueViolation:  # another job of the thread is queued, which goes on with it
         other = {**told, "thread": row.lock, "deaths": end.deaths}

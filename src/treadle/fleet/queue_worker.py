@@ -20,6 +20,7 @@ from psycopg_pool import PoolTimeout
 
 from treadle.fleet import queue_limits
 from treadle.fleet.port import JobEnd, JobStatus, Perform
+from treadle.fleet.queue_cancels import is_cancelled, list_cancelled
 from treadle.fleet.queue_rows import leave_row, read_job
 from treadle.fleet.queue_tables import ADD_WORKER, PREFIX
 
@@ -109,6 +110,8 @@ class QueueWorker:
             return False
         row = row.evolve(worker_id=self._worker)
         cancelled = asyncio.Event()
+        if is_cancelled(row):
+            cancelled.set()
         task = asyncio.create_task(self._work(row, cancelled, stop))
         self._running[task] = (row, cancelled)
         task.add_done_callback(self._forget)
@@ -175,15 +178,17 @@ class QueueWorker:
                 )
                 if not found:  # we slept so long that we were forgotten
                     self._worker = None
-                self._tell_cancelled(await self._manager.list_jobs_to_abort_async())
+                await self._ask_what_is_cancelled()
             except _TROUBLE as error:
                 _log.warning("the heartbeat was not heard: %s", error.__cause__ or error)
 
-    def _tell_cancelled(self, job_ids: Any) -> None:
-        wanted = {*job_ids}
-        for row, cancelled in self._running.values():
-            if row.id in wanted:
-                cancelled.set()
+    async def _ask_what_is_cancelled(self) -> None:
+        """By threads: who has slept may be at work on what another one was given."""
+        if threads := [str(row.lock) for row, _ in self._running.values()]:
+            found = await list_cancelled(self._app, threads)
+            for row, cancelled in self._running.values():
+                if row.lock in found:
+                    cancelled.set()
 
     async def _listen(self) -> None:
         """Hear of new jobs and of cancelled ones; who hears nothing looks by itself."""
@@ -195,5 +200,7 @@ class QueueWorker:
 
     async def _hear(self, *, channel: str, notification: Any) -> None:
         if notification["type"] == "abort_job_requested":
-            self._tell_cancelled([notification["job_id"]])
+            for row, cancelled in self._running.values():
+                if row.id == notification["job_id"]:
+                    cancelled.set()
         self._news.set()

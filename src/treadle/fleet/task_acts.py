@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Final, Protocol
 
 from treadle.errors import ThreadBusyError, UsageError
@@ -42,8 +41,10 @@ async def cancel_task(
     Raises:
         StoreError: the queue or the store refused.
     """
-    with suppress(ThreadBusyError):  # who works on it records it
+    try:
         await record(thread_id, *said, Tagged((CANCELLED_TAG,)))
+    except ThreadBusyError:  # who works on it records it; if they are dead, who takes its job next
+        return await scheduler.cancel(thread_id, is_recorded=False)
     return await scheduler.cancel(thread_id)
 
 
@@ -68,4 +69,5 @@ async def retry_task(
     mark = find_mark(fold)
     if mark is None or is_over(fold):
         raise UsageError(f"thread {thread_id} has nothing left to be done by a fleet")
+    await scheduler.forget_cancel(thread_id)
     await scheduler.submit([mark.make_job(thread_id)])
