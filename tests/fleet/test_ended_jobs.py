@@ -82,6 +82,36 @@ async def check_sweep(url: str) -> None:
     assert many <= few + NOISE, (few, many)
 
 
+async def count_read_in_submit(url: str, thread_id: str) -> int:
+    """The rows that are read to submit one job, as its database knows what it has."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+    queue = test_queues.make_scheduler(url)
+    await queue.list_open()  # its tables are looked up before
+    await queue.close()
+    before = count_read(url)
+    queue = test_queues.make_scheduler(url)
+    await queue.submit([Job(thread_id, "a", user="bob")])
+    await queue.close()
+    return count_read(url) - before
+
+
+async def check_submit(url: str) -> None:
+    """To submit one reads no more rows when others have 10,000 queued than when they have 10."""
+    queue = test_queues.make_scheduler(url)
+    await queue.submit([Job(f"b{n}", "a", user="bob") for n in range(3)])
+    await queue.submit([Job(f"t{n}", "a", user=f"ann{n % 5}") for n in range(10)])
+    few = await count_read_in_submit(url, "few")
+    await queue.submit([Job(f"m{n}", "a", user=f"ann{n % 5}") for n in range(10_000)])
+    many = await count_read_in_submit(url, "many")
+    await queue.close()
+    assert many <= few + NOISE, (few, many)
+
+
+async def test_to_submit_reads_no_jobs_of_others(queue_url: str) -> None:
+    await check_submit(queue_url)
+
+
 async def test_a_sweep_reads_no_jobs_that_are_over(queue_url: str) -> None:
     await check_sweep(queue_url)
 

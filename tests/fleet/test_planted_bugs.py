@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import pytest
 
-from fleet import limit_checks, queue_checks, test_ended_jobs, test_limits, test_queues
+from fleet import (
+    limit_checks,
+    queue_checks,
+    test_cancelled_jobs,
+    test_ended_jobs,
+    test_limits,
+    test_queues,
+)
 from treadle.fleet import (
     procrastinate_scheduler,
     queue_limits,
@@ -70,6 +77,21 @@ def work_while_waiting(patch: pytest.MonkeyPatch) -> None:
     """What waits for a person is taken by workers."""
     patch.setattr(queue_rows, "WAITING_QUEUE", queue_rows.PREFIX + "default")
     patch.setattr(queue_rows, "_FAR_S", 0.0)
+
+
+def forget_who_is_cancelled(patch: pytest.MonkeyPatch) -> None:
+    """What was cancelled and is left is taken for failed, as Procrastinate does it."""
+    repeat, kept = queue_rows._REPEAT, "SET abort_requested = false,"
+    assert kept in repeat
+    patch.setattr(queue_rows, "_REPEAT", repeat.replace(kept, "SET"))
+
+
+def count_everybody(patch: pytest.MonkeyPatch) -> None:
+    """Who submits reads what all have queued."""
+    mine = "args->>'user' = ANY(%(users)s)"
+    assert mine in queue_lists._COUNT
+    all_of_them = queue_lists._COUNT.replace(mine, "(args->>'user') || '' = ANY(%(users)s)")
+    patch.setattr(queue_lists, "_COUNT", all_of_them)
 
 
 def leave_the_dead(patch: pytest.MonkeyPatch) -> None:
@@ -197,6 +219,10 @@ BUGS: Final[Mapping[Plant, Check]] = {
     queue_twice: on_queue(queue_checks.check_once),
     forget_who_waits: on_queue(queue_checks.check_waiting),
     work_while_waiting: on_queue(queue_checks.check_waiting),
+    forget_who_is_cancelled: on_queue(
+        test_cancelled_jobs.test_who_takes_a_cancelled_job_next_is_told
+    ),
+    count_everybody: test_ended_jobs.check_submit,
     leave_the_dead: on_queue(queue_checks.check_stalled),
     count_no_deaths: on_queue(queue_checks.check_stalled),
     take_when_stopped: on_queue(queue_checks.check_drain),

@@ -11,7 +11,6 @@ What waits for a person stands in a queue that no worker takes from.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -77,7 +76,8 @@ class ProcrastinateScheduler:
     async def submit(self, jobs: Sequence[Job]) -> None:
         """See `Scheduler.submit`."""
         async with self._reach():
-            waiting = await self._count_waiting({job.user for job in jobs if job.user})
+            users = {job.user for job in jobs if job.user}
+            waiting = await queue_lists.count_waiting(self._app, users)
             rows = []
             for job in jobs:
                 rows.append(make_row(job, min(waiting[job.user], PRIORITY_STEP - 1)))
@@ -97,18 +97,6 @@ class ProcrastinateScheduler:
             await manager.defer_job_async(row)
         except exceptions.AlreadyEnqueued:
             return  # it stays as it is
-
-    async def _count_waiting(self, users: set[str]) -> Counter[str]:
-        if not users:
-            return Counter()
-        found = await self._app.connector.execute_query_all_async(
-            "SELECT args->>'user' AS name, count(*) AS number FROM procrastinate_jobs "
-            "WHERE status = 'todo' AND queue_name <> %(waiting)s "
-            "AND args->>'user' = ANY(%(users)s) GROUP BY 1",
-            users=[*users],
-            waiting=WAITING_QUEUE,
-        )
-        return Counter({row["name"]: row["number"] for row in found})
 
     async def run(
         self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event

@@ -5,6 +5,8 @@ Rows of jobs that are over stay for days, so nothing here that a worker asks oft
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from typing import Any, Final
 
 from procrastinate import App
@@ -12,13 +14,17 @@ from procrastinate.jobs import Job as Row
 
 from treadle.fleet.port import JobState, JobStatus
 from treadle.fleet.queue_rows import find_status, read_job
-from treadle.fleet.queue_tables import PREFIX
+from treadle.fleet.queue_tables import PREFIX, WAITING_QUEUE
 
+_QUEUED: Final = f"status = 'todo' AND queue_name <> '{WAITING_QUEUE}'"
 INDEXES: Final = {
     # Of a thread's jobs; Procrastinate's own knows those only that are not over.
     "treadle_jobs_lock": "CREATE INDEX treadle_jobs_lock ON procrastinate_jobs (lock)",
     "treadle_events_end": "CREATE INDEX treadle_events_end ON procrastinate_events (at) "
     "WHERE type IN ('succeeded', 'failed', 'cancelled', 'aborted')",
+    # Of a user's jobs that are queued: who submits reads nobody else's.
+    "treadle_jobs_user": "CREATE INDEX treadle_jobs_user ON procrastinate_jobs "
+    f"((args->>'user')) WHERE {_QUEUED}",
 }
 """By their names; made where they are missing."""
 
@@ -32,6 +38,9 @@ ORDER BY lock, (status = 'doing') DESC, id DESC) AS newest ORDER BY id"""
 _ALL: Final = _LIST.format(wanted="true")
 _OPEN: Final = _LIST.format(wanted="status IN ('todo', 'doing')")
 _THREADS: Final = _LIST.format(wanted="lock = ANY(%(threads)s)")
+
+_COUNT: Final = f"""SELECT args->>'user' AS name, count(*) AS number FROM procrastinate_jobs
+WHERE {_QUEUED} AND args->>'user' = ANY(%(users)s) GROUP BY 1"""  # noqa: S608
 
 _REMOVE: Final = """DELETE FROM procrastinate_jobs WHERE id IN (
 SELECT job.id FROM procrastinate_events AS event
@@ -64,6 +73,14 @@ async def remove_ended(app: App, kept_s: float) -> int:
     """See `Scheduler.remove_ended`."""
     told = {"kept_s": kept_s, "prefix": PREFIX, "count": REMOVED_MAX}
     return len(await app.connector.execute_query_all_async(_REMOVE, **told))
+
+
+async def count_waiting(app: App, users: Collection[str]) -> Counter[str]:
+    """How many jobs of each of these users are queued."""
+    if not users:
+        return Counter()
+    found = await app.connector.execute_query_all_async(_COUNT, users=[*users])
+    return Counter({row["name"]: row["number"] for row in found})
 
 
 async def _list(app: App, query: str, **told: Any) -> list[JobState]:
