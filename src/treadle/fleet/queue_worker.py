@@ -65,6 +65,7 @@ class QueueWorker:
         self._running: dict[asyncio.Task[None], tuple[Row, asyncio.Event]] = {}
         self._news = asyncio.Event()
         self._is_in_doubt = False
+        self._is_over = False
 
     async def run(self, stop: asyncio.Event, poll_s: float) -> None:
         """Work until `stop` is set; see `Scheduler.run`."""
@@ -79,6 +80,9 @@ class QueueWorker:
                 await asyncio.wait(self._running)
             await self._unregister()
         finally:
+            # Said too: `asyncio.wait_for` of Python 3.11, in a pool of connections, may lose a
+            # cancellation, and a heartbeat that goes on would keep the dead among the living.
+            self._is_over = True
             for task in (*sides, stopping, *self._running):
                 task.cancel()
 
@@ -168,7 +172,7 @@ class QueueWorker:
                 _log.warning("the worker is not taken off the list: %s", error)
 
     async def _beat(self) -> None:
-        while True:
+        while not self._is_over:
             await asyncio.sleep(self._heartbeat_s)
             if self._worker is None:
                 continue
@@ -192,7 +196,7 @@ class QueueWorker:
 
     async def _listen(self) -> None:
         """Hear of new jobs and of cancelled ones; who hears nothing looks by itself."""
-        while True:
+        while not self._is_over:
             try:
                 await self._manager.listen_for_jobs(on_notification=self._hear, queues=self._queues)
             except _TROUBLE:
