@@ -115,6 +115,7 @@ def test_the_built_in_table_keeps_the_rules() -> None:
         ("[providers]\nlocal = 3\n", "FILE:2: providers.local must be a table"),
         ("[providers.new]\nneeds_key = false\n", "FILE:1: providers.new needs api and base_url"),
         ("[providers.new]\n", "FILE:1: providers.new needs api and base_url"),
+        ("[hooks.new]\n", "FILE:1: hooks.new needs on and command"),
         (LOCAL + 'key = "sk-1"\n', "FILE:4: unknown key providers.local.key"),
         ('[providers.openai]\napi = "grpc"\n', "FILE:2: providers.openai.api must be"),
         ('[model_traits."x:y"]\nreasoning = "much"\n', "FILE:2: model_traits."),

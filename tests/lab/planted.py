@@ -328,7 +328,10 @@ def _snapshot_not_scrubbed() -> Patch:
 
 
 def _sub_agent_not_recorded() -> Patch:
-    return patch.object(SubAgentCalls, "_record_child", lambda self, call_id, thread_id: None)
+    async def forget(self: SubAgentCalls, call_id: str, thread_id: str) -> None:
+        """Nothing of it."""
+
+    return patch.object(SubAgentCalls, "_record_child", forget)
 
 
 @contextmanager

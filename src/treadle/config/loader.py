@@ -144,7 +144,8 @@ class _SettingLayers:
         self.add(file.tables, file.format_location)
         for kind, needed in _REQUIRED_KEYS.items():
             for name in file.tables.get(kind, {}):
-                entry = self.tables[kind].get(name, {})
+                # A table without keys has not come into the settings.
+                entry = self.tables.get(kind, {}).get(name, {})
                 if missing := [key for key in needed if key not in entry]:
                     path = (kind, name)
                     raise file.make_error(

@@ -184,7 +184,7 @@ class ActRoutes:
     async def _read(self, request: Request) -> tuple[Acts, VisitorForms, Mapping[str, str]]:
         found = await self._find(request)
         if found is None:
-            raise PageRefusal(403, "That cannot be done here", "Nothing was done.")
+            raise PageRefusal(409, "That cannot be done here", "Nothing was done.")
         return (*found, await found[1].read(request))
 
     async def _act(self, request: Request) -> Response:

@@ -122,9 +122,14 @@ class PageSite:
         return ServerThreads(services, caller, secret, self.read_head(request).address)
 
     async def _find_acts(self, request: Request) -> tuple[FleetActs, SessionForms] | None:
-        secret = self.find_secret(request)
-        if not secret or self._services.database.dialect != "postgresql":
+        source = await self.find_source(request)
+        if source.visitor is None:
+            if request.method == "POST":
+                raise make_unauthorized_refusal()
+            return None
+        if self._services.database.dialect != "postgresql":
             return None  # there is no fleet, and other threads are answered on their machines
+        secret = self.find_secret(request)
         forms = SessionForms(self._services, secret, self.read_head(request))
         return FleetActs(self._services, secret), forms
 
