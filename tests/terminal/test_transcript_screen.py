@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from terminal.harness import BACKSPACE, ENTER, ESC, SHIFT_TAB, ctrl
+from terminal.harness import BACKSPACE, ENTER, ESC, SHIFT_TAB, Screen, ctrl
 from terminal.talks import Start, Talk
 from terminal.test_chat_commands import is_at_rest
 
@@ -31,6 +31,12 @@ def talk(start: Start, tmp_path: Path) -> Talk:
     begun.say("count", "Counted.")
     begun.wait_for(is_at_rest)
     return begun
+
+
+def is_back(screen: Screen) -> bool:
+    """Whether the chat's own input hears again; in between the terminal takes lines."""
+    left = screen.raw.rfind(b"\x1b[?1049l")
+    return not screen.is_on_other and screen.raw.rfind(b"\x1b[?2004h") > left >= 0
 
 
 def look(talk: Talk, words: str) -> None:
@@ -86,7 +92,7 @@ def test_what_is_typed_there_is_no_prompt_and_the_chat_goes_on(talk: Talk) -> No
     talk.type(ctrl("o"))
     look(talk, "20,001 lines")
     talk.type("xyz" + ctrl("o"))
-    talk.wait_for(lambda screen: not screen.is_on_other)
+    talk.wait_for(is_back)
     talk.say("good morning", "Counted.")
     assert "xyz" not in talk.text
 
@@ -122,7 +128,7 @@ def test_pressed_twice_it_opens_once(talk: Talk) -> None:
     talk.type(ctrl("o") * 3)
     look(talk, "20,001 lines")
     talk.type("q")
-    talk.wait_for(lambda screen: not screen.is_on_other)
+    talk.wait_for(is_back)
     talk.say("good morning", "Counted.")
 
 
