@@ -7,7 +7,15 @@ import os
 from pathlib import Path
 from typing import Final
 
-from treadle import Agent, Fleet, PostgresStore, ProcrastinateScheduler, ScriptedModel, tool
+from treadle import (
+    Agent,
+    EffectClass,
+    Fleet,
+    PostgresStore,
+    ProcrastinateScheduler,
+    ScriptedModel,
+    tool,
+)
 
 URL: Final = os.environ.get("BENCH_URL", "postgresql:///bench")
 FOLDER: Final = Path(os.environ.get("BENCH_FOLDER", "."))
@@ -21,13 +29,13 @@ WAIT: Final = {"calls": [{"tool": "wait", "arguments": {}}]}
 DONE: Final = {"text": "The tool did what it should; nothing else is left to do here."}
 
 
-@tool(effect="mutate")
+@tool(effect=EffectClass.MUTATE)
 def work(path: str) -> str:
     """Work."""
     return "x" * 1_000
 
 
-@tool(effect="idempotent")
+@tool(effect=EffectClass.IDEMPOTENT)
 async def wait() -> str:
     """Say who has begun, and wait for as long as a file is there."""
     with (FOLDER / "begun").open("a") as begun:

@@ -10,14 +10,14 @@ import pytest
 
 from cli.conftest import environment as environment
 from cli.conftest import repository as repository
-from treadle import Agent, LocalStore, ScriptedModel, tool
+from treadle import Agent, EffectClass, LocalStore, ScriptedModel, tool
 from treadle.app.pages.local_site import LocalSite
 
 PORT = 7777
 LONG = "ten words of a long output that nobody reads whole\n" * 5000
 
 
-@tool(effect="read")
+@tool(effect=EffectClass.READ)
 def look_up(name: str, note: str = "") -> str:
     """Look something up."""
     return LONG if name == "long" else f"{name}: found {note}"

@@ -253,5 +253,12 @@ def test_a_function_that_cannot_be_a_tool_is_refused_when_it_is_declared(
     assert fault in str(caught.value)
 
 
+def test_a_tool_with_words_for_its_risk_or_effect_is_refused_when_it_is_declared() -> None:
+    for said, levels in (({"risk": "high"}, "RiskLevel.HIGH"), ({"effect": "r"}, "EffectClass.")):
+        with pytest.raises(UsageError, match="cannot have '") as caught:
+            tool(**said)(draw.function)  # type: ignore[arg-type, call-overload]
+        assert levels in (caught.value.hint or "")
+
+
 def test_the_arguments_of_the_schema_are_json() -> None:
     assert json.loads(json.dumps(draw.definition.input_schema)) == draw.definition.input_schema

@@ -110,7 +110,7 @@ class Fleet:
         return SubmittedTask(self._members.agents[mark.agent], thread_id)
 
     def find_tasks(self, text: str) -> list[str]:
-        """The threads of its tasks whose ids begin or end so, newest first; `StoreError` as ever.
+        """The task with this key, or those whose ids begin or end so; `StoreError` as ever.
 
         Also of those that ended long ago, which the queue has forgotten.
         """

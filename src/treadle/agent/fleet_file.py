@@ -67,7 +67,7 @@ async def describe_fleet(fleet: Fleet) -> FleetView:
 
 
 async def find_task(fleet: Fleet, text: str) -> str:
-    """The thread of a task whose id begins or ends with a text.
+    """The thread of the task with this key, or of the one whose id begins or ends so.
 
     Raises:
         UnknownThreadError: there is none.
@@ -77,7 +77,8 @@ async def find_task(fleet: Fleet, text: str) -> str:
     found = await asyncio.to_thread(fleet.find_tasks, text)
     if not found:
         raise UnknownThreadError(
-            f"the fleet has no task {text!r}", hint="`treadle fleet` shows the newest"
+            f"the fleet has no task {text!r}",
+            hint="an id or a key names one; `treadle fleet` shows the newest",
         )
     if len(found) > 1:
         raise AmbiguousThreadError(text, found)
@@ -128,4 +129,10 @@ async def submit_told(fleet: Fleet, agent: str, prompt: str, told: Mapping[str, 
 
 def _split_times(told: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     options = {**told}
-    return options.pop("every", ""), options.pop("zone", "UTC"), options
+    cron, zone = options.pop("every", ""), options.pop("zone", "")
+    if zone and not cron:
+        raise UsageError(
+            f"the zone {zone!r} is of the clocks that `every` goes by, and that is not said",
+            hint="treadle fleet submit TASK --every '0 7 * * *' --zone Europe/Vienna",
+        )
+    return cron, zone or "UTC", options

@@ -40,6 +40,8 @@ class FleetLimits:
         found = find_limit_kind(kind)
         if not name or number < 1:
             raise UsageError("a limit has a name, and is 1 or more")
+        if not name.isprintable():
+            raise UsageError(f"{name!r} cannot be limited: it is a name in one line of text")
         if found is LimitKind.MODEL and name != EACH_NAME:
             name = await asyncio.to_thread(self._members.find_lasting_model, name)
         limit = Limit(found, name, number)

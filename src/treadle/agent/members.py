@@ -56,16 +56,16 @@ class Members:
         raise UnknownThreadError(f"no store of this fleet has a thread {thread_id}")
 
     def find_tasks(self, text: str) -> list[str]:
-        """The threads of tasks whose ids begin or end so, newest first.
+        """The task with this key; else those whose ids begin or end so, newest first.
 
         Raises:
             StoreError: the store refused.
         """
+        stores = self.list_stores()
+        named = [(store, one) for store in stores if (one := _find_key(store, text)) is not None]
+        similar = ((store, one) for store in stores for one in store.ids() if is_name_of(text, one))
         found = [
-            one
-            for store in self.list_stores()
-            for one in store.ids()
-            if is_name_of(text, one) and find_mark(store.load(one).fold) is not None
+            one for store, one in named or similar if find_mark(store.load(one).fold) is not None
         ]
         return [*dict.fromkeys(found)]  # two of the stores may be one folder
 
@@ -89,3 +89,10 @@ class Members:
                 finally:
                     writer.close()
         raise UnknownThreadError(f"no store of this fleet has a thread {thread_id}")
+
+
+def _find_key(store: AnyThreads, text: str) -> str | None:
+    try:
+        return store.find_key(text)
+    except UsageError:  # what is no key
+        return None

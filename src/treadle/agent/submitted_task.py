@@ -165,6 +165,8 @@ def check_task(definition: AgentDefinition, job: JobOptions) -> tuple[AgentDefin
     told: dict[str, Any] = {**job}
     varied = definition.vary(job.get("model", ""), told.pop("budget", None))
     mark = JobMark(definition.name, **told)
+    if not mark.user.isprintable():  # it stands in lines that people and scripts read
+        raise UsageError(f"{mark.user!r} cannot be a user: it is a name in one line of text")
     get_membership(definition)
     if bool(mark.repository) != ("repositories" in definition.options):
         raise UsageError(

@@ -65,7 +65,7 @@ def command(context: click.Context, place: str, *, is_json: bool) -> None:
 @click.option("--ref", default="HEAD", help="From where: a branch, a tag, a commit.")
 @click.option("--at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")
 @click.option("--every", metavar="CRON", help='Again and again: "30 8 * * mon-fri".')
-@click.option("--zone", default="UTC", show_default=True, help="Whose clocks --every goes by.")
+@click.option("--zone", help="Whose clocks --every goes by, such as Europe/Vienna; else UTC.")
 @click.option("--model", default="", help="Who answers, instead of the agent's own model.")
 @options.budget_options("each task")
 @click.pass_obj

@@ -88,6 +88,10 @@ class Tool(Generic[P, R]):
         name = function.__name__ if shape is None else shape.name
         if not is_tool_name(name):
             raise UsageError(f"{name!r} cannot be the name of a tool")
+        for told, kind in ((effect, EffectClass), (risk, RiskLevel)):
+            if not isinstance(told, kind):
+                levels = ", ".join(f"{kind.__name__}.{one.name}" for one in kind)
+                raise UsageError(f"the tool {name} cannot have {told!r}", hint=f"one of: {levels}")
         if inspect.iscoroutinefunction(risk_of):
             raise UsageError(f"the tool {name} needs a risk_of that is not async: it is pure")
         if inspect.iscoroutinefunction(scope_of):
