@@ -79,9 +79,10 @@ def test_of_turns_that_were_not_sent_the_first_is_told_and_a_private_one_is_none
     exporter.notify_turn(FollowedSpans(store, OTHER_ID, "", {}))
     assert exporter.close(60)
     assert told == []
-    exporter = make(NOWHERE, told)
+    # Written once: the exporter reads the journal as soon as it is notified.
+    exporter, followed = make(NOWHERE, told), follow(store)
     for _ in range(2):
-        exporter.notify_turn(follow(store))
+        exporter.notify_turn(followed)
     assert exporter.close(60)
     assert told == [exporter.problem]
     assert "cannot be reached" in exporter.problem
