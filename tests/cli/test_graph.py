@@ -168,6 +168,8 @@ BROKEN = {
     "def f():\n    g()\ndef g():\n    assert 0\nf()\n": "broken.py, line 4: AssertionError\n",
     "import sys\nsys.exit(0)\n": "broken.py, line 2: SystemExit: 0",
     "import json\njson.loads('{')\n": "broken.py, line 2: JSONDecodeError:",
+    "import os\n\n\nos.environ['LOOM']\n": "broken.py, line 4: this environment variable "
+    "is not set: LOOM\n         export LOOM=..., in the shell that runs this",
     "from treadle.errors import *\nraise ConfigError('no', hint='yes')\n": "ConfigError: no\n",
     "x = '\0'\n": "broken.py",
 }

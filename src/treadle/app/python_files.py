@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -77,14 +78,23 @@ def _script_environment(path: Path, shown: str) -> Iterator[None]:
             raise  # it is about the graph, which nothing in the file checks
         where = f"{shown}, line {line}" if line is not None else shown
         told = error.msg if isinstance(error, SyntaxError) else str(error)
-        kind = type(error).__name__
-        hint = getattr(error, "hint", "")
+        kind, hint = type(error).__name__, getattr(error, "hint", "")
+        if variable := _find_variable(error):
+            hint = f"export {variable}=..., in the shell that runs this, and try again"
+            kind, told = "this environment variable is not set", variable
         raise UsageError(
             f"{where}: {kind}: {told}" if told else f"{where}: {kind}", hint=hint
         ) from error
     finally:
         sys.path[:], sys.dont_write_bytecode = before
         sys.modules.pop(MODULE_NAME, None)
+
+
+def _find_variable(error: BaseException) -> str:
+    """The variable that `os.environ[...]` did not have; empty if the error is another one."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    is_environment = frames[-1].f_locals.get("self") is os.environ
+    return str(error.args[0]) if isinstance(error, KeyError) and is_environment else ""
 
 
 def _find_error_line(path: Path, error: BaseException) -> int | None:
