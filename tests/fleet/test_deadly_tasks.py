@@ -22,7 +22,6 @@ from treadle import (
     MemoryScheduler,
     ScriptedModel,
 )
-from treadle.agent.fleet_file import describe_fleet
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Perform
 from treadle.fleet.worker import FleetWorker
 
@@ -125,24 +124,6 @@ async def test_the_last_try_is_made_alone_so_that_who_stood_beside_it_is_not_set
     await running
 
 
-async def test_a_thread_that_kills_whoever_opens_it_is_set_aside_unopened() -> None:
-    """It is recorded there why, once; if that kills too, only its row says it."""
-    store, ledger, queue = LocalStore.in_memory(), Ledger(), MemoryScheduler()
-    agent, fleet = ledger.make_agent(store), Fleet(queue, deaths_max=2)
-    Fleet(MemoryScheduler()).add(agent)
-    fleet.add(ledger.make_agent(store))
-    submitted = await agent.submit("Pay bill 7.")
-    await queue.submit([Job(submitted.id, "clerk", deaths=3)])
-    version = store.load(submitted.id).fold.version
-    async with working(fleet):
-        await until(lambda: has_status(fleet, JobStatus.FAILED))
-    assert (store.load(submitted.id).fold.version, ledger.paid) == (version, [])
-    [shown] = (await describe_fleet(fleet)).tasks
-    assert shown.problem == "its worker died 3 times"
-    with pytest.raises(BuildError, match="tried once"):
-        Fleet(MemoryScheduler(), deaths_max=0)
-
-
 async def test_a_task_that_nobody_can_work_on_says_why() -> None:
     """The agent that is here is not the one that began it."""
     store, ledger, queue = LocalStore.in_memory(), Ledger(), MemoryScheduler()
@@ -161,3 +142,5 @@ async def test_a_task_that_nobody_can_work_on_says_why() -> None:
     await fleet.retry(submitted.id)
     async with working(fleet):
         assert (await submitted.result()).output == "It is paid."
+    with pytest.raises(BuildError, match="tried once"):
+        Fleet(MemoryScheduler(), deaths_max=0)

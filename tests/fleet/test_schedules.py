@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from fleet.queue_checks import until
+from fleet.queue_checks import working as working_on
 from fleet.teams import make_team
 from fleet.teams import run_fleet_command as run
 from fleet.test_tasks import Ledger, has_status, working
@@ -27,7 +28,7 @@ from treadle import (
     TreadleError,
     UsageError,
 )
-from treadle.fleet.port import JobStatus, TaskSchedule
+from treadle.fleet.port import Job, JobEnd, JobStatus, Scheduler, TaskSchedule
 
 START: Final = datetime(2027, 1, 31, 7, 0, tzinfo=UTC)
 HOUR: Final = timedelta(hours=1)
@@ -82,6 +83,14 @@ class Party:
             await until(lambda: has_status(self.fleet, JobStatus.DONE))
 
 
+async def set_aside(job: Job, cancelled: asyncio.Event) -> JobEnd:
+    return JobEnd(JobStatus.FAILED)
+
+
+async def has_left(queue: Scheduler, thread_id: str) -> bool:
+    return [one.status for one in await queue.find([thread_id])] == [JobStatus.FAILED]
+
+
 def make_keys(*hours: int) -> list[str]:
     return [f"schedule pay 2027-01-31T{hour:02}:00Z" for hour in hours]
 
@@ -130,6 +139,11 @@ async def test_a_time_at_which_the_last_task_still_goes_is_skipped_and_told() ->
     await party.fleet.cancel(first.last_thread)
     third = await party.look(START + 3 * HOUR)
     assert (party.keys, third.note) == (make_keys(8, 10), "")
+    # Nor does one that was set aside unopened: only the queue knows of it.
+    async with working_on(party.queue, set_aside):
+        await until(lambda: has_left(party.queue, third.last_thread))
+    fourth = await party.look(START + 4 * HOUR)
+    assert (party.keys, fourth.note) == (make_keys(8, 10, 11), "")
 
 
 async def test_a_schedule_is_paused_resumed_and_removed() -> None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from treadle.agent.fleet import Fleet
 from treadle.app.python_files import use_name_in_file
 from treadle.errors import (
     AmbiguousThreadError,
     BuildError,
+    StoreError,
     TreadleError,
     UnknownThreadError,
     UsageError,
 )
 from treadle.fleet import overview
 from treadle.fleet.overview import FleetView
+from treadle.fleet.port import JobStatus
 
 T = TypeVar("T")
+
+NOTE_S: Final = 2.0
+"""So often who watches a task may be told why nobody works on it."""
 
 
 def use_fleet(place: str, act: Callable[[Fleet], Coroutine[Any, Any, T]]) -> T:
@@ -83,6 +88,35 @@ async def find_task(fleet: Fleet, text: str) -> str:
     if len(found) > 1:
         raise AmbiguousThreadError(text, found)
     return found[0]
+
+
+async def note_waits(fleet: Fleet, thread_id: str, note: Callable[[str], None]) -> None:
+    """Say why nobody works on a task, whenever that is another reason; until it is cancelled."""
+    noted = ""
+    while True:
+        await asyncio.sleep(NOTE_S)
+        try:
+            why = await _describe_wait(fleet, thread_id)
+        except StoreError:
+            continue  # who follows the task hears of it
+        if why and why != noted:
+            note(why)
+        noted = why
+
+
+async def _describe_wait(fleet: Fleet, thread_id: str) -> str:
+    found = await fleet.scheduler.find([thread_id])
+    workers = (await fleet.scheduler.read_state()).workers
+    if not found:
+        return f"the queue does not know of it yet; {len(workers)} workers look for such tasks"
+    job, status = found[0].job, found[0].status
+    if status is JobStatus.WAITING:
+        return f"it waits for a person: treadle fleet approve {thread_id}"
+    if status is JobStatus.RUNNING and found[0].worker not in {one.id for one in workers}:
+        return "its worker is gone; another one takes it"
+    if status is JobStatus.QUEUED and not any(job.queue in one.queues for one in workers):
+        return f"no worker takes tasks of its queue: treadle worker --queues {job.queue} ..."
+    return "it is queued" if status is JobStatus.QUEUED else ""
 
 
 def choose_agent(fleet: Fleet, name: str | None) -> str:

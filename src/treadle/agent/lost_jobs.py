@@ -19,7 +19,7 @@ from treadle.errors import (
     TreadleError,
     UnknownThreadError,
 )
-from treadle.fleet.job_mark import CANCELLED_TAG, find_mark, find_problem, is_over
+from treadle.fleet.job_mark import find_dead_end, find_mark, is_over
 from treadle.fleet.port import OPEN_STATUSES, Job, JobState, JobStatus
 from treadle.thread.fold import ThreadFold
 
@@ -98,5 +98,4 @@ class LostJobs:
 
 def _is_left(fold: ThreadFold) -> bool:
     """Whether nobody is to work on a task any more, for now or for ever."""
-    is_over_or_set_aside = is_over(fold) or bool(find_problem(fold))
-    return is_over_or_set_aside or CANCELLED_TAG in fold.metadata.tags
+    return is_over(fold) or bool(find_dead_end(fold))

@@ -21,7 +21,7 @@ from treadle.agent.members import Members
 from treadle.agent.submitted_task import check_task, submit_task
 from treadle.errors import StoreError, TreadleError, UnknownThreadError, UsageError
 from treadle.fleet.cron import read_cron
-from treadle.fleet.job_mark import CANCELLED_TAG, find_problem, is_over
+from treadle.fleet.job_mark import find_dead_end, is_over
 from treadle.fleet.port import Scheduler, TaskSchedule
 
 _log = logging.getLogger("treadle.fleet")
@@ -150,7 +150,7 @@ class Schedules:
         cron = read_cron(one.cron, one.zone)
         due_at = cron.find_latest(one.next_at, now)
         following = replace(one, next_at=cron.find_next(now) or one.next_at, note="")
-        if await asyncio.to_thread(self._is_going, one.last_thread):
+        if await self._is_going(one.last_thread):
             note = f"{_tell(due_at)} was skipped: {one.last_thread} was not over"
             _log.warning("of the schedule %s %s", one.id, note)
             await self._scheduler.change_schedule(replace(following, last_at=due_at, note=note))
@@ -161,15 +161,16 @@ class Schedules:
             return None
         return replace(begun, version=begun.version + 1)
 
-    def _is_going(self, thread_id: str) -> bool:
+    async def _is_going(self, thread_id: str) -> bool:
         """Whether a task is still to be worked on, or waits for a person."""
+        if not thread_id:
+            return False
         try:
-            fold = self._members.load(thread_id) if thread_id else None
+            fold = await asyncio.to_thread(self._members.load, thread_id)
         except UnknownThreadError:
             return False
-        if fold is None or is_over(fold) or find_problem(fold):
-            return False
-        return CANCELLED_TAG not in fold.metadata.tags
+        states = await self._scheduler.find([thread_id])
+        return not (is_over(fold) or find_dead_end(fold, *states))
 
     async def _submit(self, one: TaskSchedule) -> None:
         """Submit what is begun; by its key it is one task, whoever has submitted it before."""

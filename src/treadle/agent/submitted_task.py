@@ -24,13 +24,16 @@ from treadle.errors import (
     AgentFailed,
     ApprovalNeeded,
     BudgetExceeded,
+    StoreError,
     UnknownThreadError,
     UsageError,
 )
-from treadle.fleet.job_mark import CANCELLED_TAG, JobMark, find_mark, find_problem
+from treadle.fleet.job_mark import JobMark, find_dead_end, find_mark
+from treadle.fleet.port import JobState
 from treadle.fleet.task_acts import ANSWERED
 from treadle.runtime.output_modes import find_output_mode
 from treadle.runtime.store_calls import call_beside
+from treadle.store.thread_follower import JournalChange
 from treadle.store.threads import AnyThreads
 from treadle.thread.facts import Recovered
 from treadle.thread.fold import ThreadFold
@@ -38,6 +41,8 @@ from treadle.thread.record import Record
 
 POLL_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Between looks at a journal in which nothing is new; the last one for all that follow."""
+ASK_S: Final = 10.0
+"""So often the queue is asked about a task of which nothing is new."""
 
 # Whoever goes on is told that nobody died.
 _SUBMITTED: Final = Recovered("it waits for a worker of its fleet", "it was submitted")
@@ -65,12 +70,13 @@ class SubmittedTask(Generic[OutputT]):
             AgentFailed: the task ended without an answer.
             ApprovalNeeded: a call waits for a person; `approve` or `reject`, and wait again.
             AgentError: it was cancelled, or cannot be worked on; the message says why.
+            UnknownThreadError: its thread is gone, or in the trash.
             StoreError: the store refused.
         """
-        async for fold, _ in self._look():
-            if (found := self._find_result(fold)) is not None:
-                return found
-        raise UnknownThreadError(f"thread {self.id} is gone")
+        looks = self._look()
+        while (found := self._find_result((await anext(looks))[0])) is None:
+            pass
+        return found
 
     def _find_result(self, fold: ThreadFold) -> Result[OutputT] | None:
         machine = fold.machine
@@ -88,16 +94,20 @@ class SubmittedTask(Generic[OutputT]):
         if machine.questions:
             calls = [f"{one.call.tool_name} {one.call.arguments_json}" for one in machine.questions]
             raise ApprovalNeeded(self.id, calls)
-        if CANCELLED_TAG in fold.metadata.tags:
-            raise AgentError("the task was cancelled", hint="fleet.retry(ID) goes on with it")
-        if why := find_problem(fold):
-            raise AgentError(f"no worker tries it any more: {why}", hint="fleet.retry(ID) does")
+        self._check_prospect(fold)
         return None
+
+    def _check_prospect(self, fold: ThreadFold, state: JobState | None = None) -> None:
+        if why := find_dead_end(fold, state):
+            raise AgentError(
+                why, hint=f"`treadle fleet retry {self.id}`, or fleet.retry(ID), has it tried again"
+            )
 
     async def follow(self) -> AsyncGenerator[Record, None]:
         """Every record of the task, from the first one on, until it is over.
 
         Raises:
+            AgentError: all is read, and nobody goes on with it: as `result`.
             UnknownThreadError: there is no such thread, or no more.
             StoreError: the store refused, or the thread is damaged.
         """
@@ -107,20 +117,40 @@ class SubmittedTask(Generic[OutputT]):
                 yield one
             read = max([read, *(one.seq for one in new)])
             machine = fold.machine
-            if isinstance(machine, TaskMachine) and machine.is_over and read >= fold.version:
-                return
+            if read >= fold.version:
+                if isinstance(machine, TaskMachine) and machine.is_over:
+                    return
+                self._check_prospect(fold)
 
     async def _look(self) -> AsyncGenerator[tuple[ThreadFold, list[Record]], None]:
         """The thread as it stands, with what is new; and again whenever something was recorded."""
         follower, store, idle = self._membership.store.follow(self.id), self._membership.store, 0
+        loop, ask_at, fold = asyncio.get_running_loop(), 0.0, None
         while True:
             if found := await call_beside(lambda: [*follower.read_new()]):
+                if JournalChange.TRASHED in found or JournalChange.REMOVED in found:
+                    raise UnknownThreadError(f"the thread {self.id} of the task was removed")
                 idle = 0
                 fold = (await call_beside(partial(store.load, self.id))).fold
                 yield fold, [one for one in found if isinstance(one, Record)]
             else:
                 idle = min(idle + 1, len(POLL_S) - 1)
+                if fold is not None and idle == len(POLL_S) - 1 and loop.time() >= ask_at:
+                    ask_at = loop.time() + ASK_S
+                    await self._ask_queue(fold)
             await asyncio.sleep(POLL_S[idle])
+
+    async def _ask_queue(self, fold: ThreadFold) -> None:
+        """Raise if nobody goes on with it, and has begun to a moment later: `retry` has steps."""
+        scheduler, store = self._membership.scheduler, self._membership.store
+        try:
+            if find_dead_end(fold, *await scheduler.find([self.id])):
+                await asyncio.sleep(POLL_S[-1])
+                states = await scheduler.find([self.id])
+                fold = (await call_beside(partial(store.load, self.id))).fold
+                self._check_prospect(fold, *states)
+        except StoreError:  # the queue comes back; the store is asked at the next look
+            return
 
     async def find_questions(self) -> tuple[Question, ...]:
         """The calls that wait for a person's word. Raises `StoreError` if the store refused."""

@@ -81,16 +81,28 @@ def approve(place: str, thread_id: str, *, yes: bool, reason: str | None) -> Non
 @click.argument("thread_id", metavar="ID")
 @click.pass_obj
 def watch(place: str, thread_id: str) -> None:
-    """Follow a task, whoever works on it: each record as a line of JSON, until it is over."""
+    """Follow a task, whoever works on it: each record as a line of JSON, until it is over.
+
+    Why nobody works on it stands on stderr. It is an error if nobody will.
+    """
+    import asyncio
     import sys
 
-    from treadle.agent.fleet_file import find_task, use_fleet
+    from treadle.agent.fleet_file import find_task, note_waits, use_fleet
     from treadle.app.json_text import escape_json
 
     out = sys.stdout  # which is another one while the file's own code runs
 
+    def note(text: str) -> None:
+        click.echo(f"{thread_id}: {text}", err=True)
+
     async def act(fleet: Fleet) -> None:
-        async for record in fleet.submitted(await find_task(fleet, thread_id)).follow():
-            click.echo(escape_json(bytes(record.event).decode()), file=out)
+        found = await find_task(fleet, thread_id)
+        noting = asyncio.create_task(note_waits(fleet, found, note))
+        try:
+            async for record in fleet.submitted(found).follow():
+                click.echo(escape_json(bytes(record.event).decode()), file=out)
+        finally:
+            noting.cancel()
 
     use_fleet(place, act)

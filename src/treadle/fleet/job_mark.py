@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.core.task.machine import TaskMachine
-from treadle.fleet.port import DEFAULT_QUEUE, Job
+from treadle.fleet.port import DEFAULT_QUEUE, OPEN_STATUSES, Job, JobState
 from treadle.thread.facts import ExtraSet
 from treadle.thread.fold import ThreadFold
 
@@ -78,3 +78,26 @@ def describe_deaths(count: int) -> str:
 def is_over(fold: ThreadFold) -> bool:
     """Whether a thread holds a task that has ended, for ever."""
     return isinstance(fold.machine, TaskMachine) and fold.machine.is_over
+
+
+def find_dead_end(fold: ThreadFold, state: JobState | None = None) -> str:
+    """Why nobody goes on with a task until it is tried again; empty if it is over, or goes on.
+
+    Args:
+        fold: its thread.
+        state: its newest job, if the queue was asked: who is set aside unopened stands there only.
+    """
+    if is_over(fold):
+        return ""
+    if CANCELLED_TAG in fold.metadata.tags:
+        return "the task was cancelled"
+    if why := find_problem(fold):
+        return f"no worker tries it any more: {why}"
+    if state is None:
+        return ""
+    if state.status in OPEN_STATUSES:
+        pending = "the task was cancelled, and no worker has recorded that yet"
+        return pending if state.is_cancelled else ""
+    deaths = state.job.deaths
+    why = describe_deaths(deaths) if deaths else f"the queue has it as {state.status.value}"
+    return f"no worker tries it any more: {why}"

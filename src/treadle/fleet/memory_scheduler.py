@@ -254,7 +254,13 @@ class MemoryScheduler:
             if before is None or before.status is not JobStatus.RUNNING:
                 newest[row.job.thread] = row
         return [
-            JobState(one.job, one.status, one.attempts, str(one.worker or ""))
+            JobState(
+                one.job,
+                one.status,
+                one.attempts,
+                str(one.worker or ""),
+                is_cancelled=one.is_cancelled,
+            )
             for one in newest.values()
         ]
 

@@ -99,7 +99,8 @@ class JobState(Struct, frozen=True):
 
     `attempts` is how often it was begun before; `worker` is who works on it, as the queue calls
     them, and empty if nobody does. `since` is when it came to stand so, where that is asked for:
-    UTC, in the form of records.
+    UTC, in the form of records. One that `is_cancelled` is open all the same until the thread says
+    it.
     """
 
     job: Job
@@ -107,6 +108,7 @@ class JobState(Struct, frozen=True):
     attempts: int = 0
     worker: str = ""
     since: str = ""
+    is_cancelled: bool = False
 
 
 class WorkerState(Struct, frozen=True):

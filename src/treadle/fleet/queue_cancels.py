@@ -57,5 +57,5 @@ async def list_cancelled(app: App, threads: Sequence[str]) -> set[str]:
 
 
 def is_cancelled(row: Row) -> bool:
-    """Whether a row that was taken had been cancelled before."""
-    return "cancelled" in row.task_kwargs
+    """As `IS_CANCELLED`; a row that was just taken says whether it had been before."""
+    return row.abort_requested or "cancelled" in row.task_kwargs

@@ -13,6 +13,7 @@ from procrastinate import App
 from procrastinate.jobs import Job as Row
 
 from treadle.fleet.port import JobState, JobStatus
+from treadle.fleet.queue_cancels import is_cancelled
 from treadle.fleet.queue_rows import find_status, read_job
 from treadle.fleet.queue_tables import PREFIX, WAITING_QUEUE
 
@@ -92,4 +93,4 @@ async def _list(app: App, query: str, **told: Any) -> list[JobState]:
 def _read_state(row: Row) -> JobState:
     status = find_status(row)
     worker = str(row.worker_id or "") if status is JobStatus.RUNNING else ""
-    return JobState(read_job(row), status, row.attempts, worker)
+    return JobState(read_job(row), status, row.attempts, worker, is_cancelled=is_cancelled(row))
