@@ -50,7 +50,7 @@ async def check_limits_kept(queue: Scheduler) -> None:
         await queue.set_limit(Limit(kind, "b", 7))
         await queue.set_limit(Limit(kind, "b", 2))
         await queue.set_limit(Limit(kind, EACH_NAME, 1))
-    kinds = (LimitKind.MODEL, LimitKind.REPOSITORY, LimitKind.USER)
+    kinds = sorted(LimitKind, key=lambda one: one.value)
     wanted = [Limit(kind, *told) for kind in kinds for told in ((EACH_NAME, 1), ("b", 2))]
     assert await queue.list_limits() == wanted
     assert await queue.remove_limit(LimitKind.USER, "b")
@@ -95,6 +95,9 @@ async def check_limits_of_each(queue: Scheduler) -> None:
     taken = ["ann0", "ann1", "bob0", "carl0", "0", "1", "2", "3"]
     async with working(queue, desk.perform, at_once=30):
         await desk.see(*taken, "last")
+        shown = await queue.list_limits()
+        assert [one.at_work for one in shown] == [{"m": 4}, {"bob": 1, "carl": 1}, {"ann": 2}]
+        assert (await queue.read_state()).limits == (*shown,)
         await queue.remove_limit(LimitKind.USER, EACH_NAME)
         await queue.set_limit(Limit(LimitKind.USER, "ann", 3))
         await queue.submit([Job("hint", "a", priority=-1)])  # who waits is told of nothing else

@@ -52,6 +52,8 @@ async def test_a_page_shows_how_a_fleet_stands_to_those_who_may_see_its_threads(
     await program.clerk.submit("Another one", queue="slow")
     late = await program.deadly.submit("Drop it")
     await program.fleet.cancel(late.id)
+    for kind, name in (("organization", "acme"), ("user", "*"), ("user", "somebody")):
+        await program.fleet.limits.set(kind, name, 3)
     team.start("--queues", "default", "--concurrency", "3")
     await until(lambda: team.is_left_as(asked, JobStatus.WAITING))
     team.hold.touch()
@@ -74,12 +76,15 @@ async def test_a_page_shows_how_a_fleet_stands_to_those_who_may_see_its_threads(
             "pay {&#34;number&#34;:1}",
             "Pay &lt;b&gt;the&lt;/b&gt; bill",
             "for <bdi>member</bdi>",
+            "organization acme: 3 at a time, at work: 1 of acme<",
+            "user *: 3 at a time<",
             'id="cancelled">Cancelled',
             '<tr><th scope="row"><bdi>slow</bdi></th>',
         )
         if one not in shown
     ]
     assert faults == [], shown
+    assert "somebody" not in shown, "no task of theirs is seen"
     assert f'href="/threads/{busy.id}"' in read_page(site, cookies["owner"])
     for who, words in (
         ("outsider", "0 workers"),
@@ -89,6 +94,7 @@ async def test_a_page_shows_how_a_fleet_stands_to_those_who_may_see_its_threads(
         assert words in others
         assert "You see no task" in others
         assert "bill" not in others
+        assert "acme" not in others.partition("<main")[2]
     with site.people.database.read() as db:
         readers = {(row.user_id, row.thread_id) for row in db.execute(thread_reads.select())}
     assert len(readers) == 1, "the question of one thread was read by one colleague"

@@ -82,6 +82,24 @@ async def test_of_many_who_take_at_once_none_takes_too_many(queue_url: str) -> N
     assert {name: most[name] for name in limits if most[name] > limits[name]} == {}
 
 
+async def test_a_task_is_of_the_organization_of_its_store_or_of_the_one_that_is_named(
+    tmp_path: Path, postgres: Postgres
+) -> None:
+    with make_team(tmp_path, postgres, "database") as team:
+        fleet = team.program.fleet
+        await fleet.submit("clerk", "Pay.")
+        [state] = await fleet.jobs()
+        assert state.job.organization == "acme"
+        with pytest.raises(UsageError, match="of their store's user"):
+            await fleet.submit("clerk", "Pay.", organization="acme")
+        await fleet.scheduler.close()
+    named = Fleet(MemoryScheduler())
+    model = ScriptedModel.of({"text": "Paid."})
+    named.add(Agent("clerk", model=model, store=LocalStore.in_memory()))
+    await named.submit("clerk", "Pay.", organization="acme")
+    assert [one.job.organization for one in await named.jobs()] == ["acme"]
+
+
 async def test_a_program_limits_by_what_tasks_are_counted_by() -> None:
     fleet = Fleet(MemoryScheduler())
     store = LocalStore.in_memory()
@@ -117,4 +135,4 @@ def test_a_person_limits_with_a_command(tmp_path: Path, postgres: Postgres) -> N
         assert run(team, "limits", "remove", "user", "*").stderr == "removed\n"
         assert "there is no limit" in run(team, "limits", "remove", "user", "*").stderr
         told = json.loads(run(team, "limits", "--json").stdout)
-        assert told["limits"] == [{"kind": "user", "name": "ann", "number": 2}]
+        assert told["limits"] == [{"kind": "user", "name": "ann", "number": 2, "at_work": {}}]

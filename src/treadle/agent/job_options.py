@@ -20,8 +20,9 @@ class JobOptions(TypedDict, total=False):
     fewer waiting come first. `start_at`: not before this moment, which has a time zone.
     `repository`: where git gets what it works on, for an agent with `repositories`; from `ref`, a
     branch, a tag or a commit, `HEAD` if not said. `model`: who answers in this task, instead of the
-    agent's; workers open it with their own keys. `budget`: what the task may use; of it and the
-    agent's own the smaller limits hold.
+    agent's; workers open it with their own keys. `organization`: of whom it is, by which it can be
+    limited; not said for a store in a server's database, whose user has one. `budget`: what the
+    task may use; of it and the agent's own the smaller limits hold.
     """
 
     queue: str
@@ -31,6 +32,7 @@ class JobOptions(TypedDict, total=False):
     repository: str
     ref: str
     model: str
+    organization: str
     budget: TokenBudget
 
 

@@ -1,4 +1,4 @@
-"""How many tasks of a fleet are at work at a time: of a user, with a model, in a repository."""
+"""How many tasks of a fleet are at work at a time, by what they have in common."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FleetLimits:
         """Let no more tasks be at work at a time; those that are go on.
 
         Args:
-            kind: `user`, `model` or `repository`.
+            kind: `user`, `model`, `repository` or `organization`.
             name: whose; `*` for each that has no limit of its own. A model may be named as tasks
                 name it, and is kept by its lasting name; a repository is what tasks say.
             number: how many, 1 or more.
@@ -63,7 +63,7 @@ class FleetLimits:
             raise UsageError(f"there is no limit of {kind} {name!r}", hint="`treadle fleet limits`")
 
     async def list(self) -> tuple[Limit, ...]:
-        """All limits, by kind and name; raises `StoreError`."""
+        """All limits, by kind and name, with what is at work; raises `StoreError`."""
         return tuple(await self._scheduler.list_limits())
 
 

@@ -34,7 +34,7 @@ from treadle.fleet.task_acts import ANSWERED
 from treadle.runtime.output_modes import find_output_mode
 from treadle.runtime.store_calls import call_beside
 from treadle.store.thread_follower import JournalChange
-from treadle.store.threads import AnyThreads
+from treadle.store.threads import AnyThreads, get_organization_finder
 from treadle.thread.facts import Recovered
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Record
@@ -195,9 +195,14 @@ def check_task(definition: AgentDefinition, job: JobOptions) -> tuple[AgentDefin
     told: dict[str, Any] = {**job}
     varied = definition.vary(job.get("model", ""), told.pop("budget", None))
     mark = JobMark(definition.name, **told)
-    if not mark.user.isprintable():  # it stands in lines that people and scripts read
-        raise UsageError(f"{mark.user!r} cannot be a user: it is a name in one line of text")
-    get_membership(definition)
+    for name in (mark.user, mark.organization):
+        if not name.isprintable():  # it stands in lines that people and scripts read
+            raise UsageError(f"{name!r} cannot be a user or an organization: no name in one line")
+    if get_organization_finder(get_membership(definition).store) and mark.organization:
+        raise UsageError(
+            f"tasks of {definition.name!r} are of the organization of their store's user",
+            hint="leave `organization` out, or make an agent with a store of another user",
+        )
     if bool(mark.repository) != ("repositories" in definition.options):
         raise UsageError(
             f"the agent {definition.name!r} works "
@@ -217,6 +222,8 @@ async def submit_task(
     # A program submits many at a time: while a store waits for its disk, others go on.
     fold = await call_beside(partial(_find_task, membership.store, key))
     if fold is None:
+        if (find_organization := get_organization_finder(membership.store)) is not None:
+            mark = replace(mark, organization=await call_beside(find_organization))
         async with AsyncExitStack() as stack:
             context = definition.make_context(membership.deps)
             builder = await make_builder(varied, prompt, context, stack)

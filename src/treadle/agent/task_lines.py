@@ -27,6 +27,7 @@ class TaskLine(Struct, frozen=True, forbid_unknown_fields=True):
     queue: str | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=-1000, le=1000)] | UnsetType = UNSET
     user: str | UnsetType = UNSET
+    organization: str | UnsetType = UNSET
     repo: str | UnsetType = UNSET
     ref: str | UnsetType = UNSET
     at: Annotated[datetime, Meta(tz=True)] | UnsetType = UNSET

@@ -61,6 +61,7 @@ def command(context: click.Context, place: str, *, is_json: bool) -> None:
 @click.option("--queue", default="default", show_default=True, help="Whose workers take it.")
 @click.option("--priority", type=click.IntRange(-1000, 1000), default=0, help="Higher ones first.")
 @click.option("--user", default="", help="For whom it is: users take turns.")
+@click.option("--organization", default="", help="Of whom it is, where the store has no users.")
 @click.option("--repo", default="", help="Where git gets what it works on.")
 @click.option("--ref", default="HEAD", help="From where: a branch, a tag, a commit.")
 @click.option("--at", type=click.DateTime(), help="Not before: 2027-01-31T08:00:00.")

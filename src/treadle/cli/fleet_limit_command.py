@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from treadle.agent.fleet import Fleet
     from treadle.fleet.port import Limit
 
-_KINDS: Final = click.Choice(("user", "model", "repository"))
+_KINDS: Final = click.Choice(("user", "model", "repository", "organization"))
 
 
 @click.group("limits", invoke_without_command=True)
 @click.option("--json", "is_json", is_flag=True, help="As one JSON object.")
 @click.pass_context
 def limits(context: click.Context, *, is_json: bool) -> None:
-    """Show how many tasks of a user, with a model or in a repository are at work at a time.
+    """Show how many tasks of each kind may be at work at a time, and how many are.
 
     \b
     treadle fleet limit user "*" 4             each user who has no limit of their own
@@ -42,9 +42,10 @@ def limits(context: click.Context, *, is_json: bool) -> None:
 
 
 def _describe(one: Limit) -> str:
+    from treadle.fleet.overview import describe_limit
     from treadle.thread.safe_text import sanitize_text
 
-    return sanitize_text(f"{one.kind.value} {one.name}: {one.number} at a time")
+    return sanitize_text(describe_limit(one))
 
 
 @click.command("limit")

@@ -37,6 +37,7 @@ class JobMark(Struct, frozen=True, omit_defaults=True):
     ref: str = "HEAD"
     model: str = ""
     lasting_model: str = ""
+    organization: str = ""
 
     def make_fact(self) -> ExtraSet:
         """The record of it."""
@@ -53,6 +54,7 @@ class JobMark(Struct, frozen=True, omit_defaults=True):
             self.start_at,
             model=self.lasting_model,
             repository=self.repository,
+            organization=self.organization,
         )
 
 

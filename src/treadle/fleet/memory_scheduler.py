@@ -106,9 +106,8 @@ class MemoryScheduler:
 
     def _take(self, queues: Sequence[str], worker: int) -> _Row | None:
         now = datetime.now(UTC)
-        running = [one.job for one in self._rows if one.status is JobStatus.RUNNING]
-        at_work = {one.thread for one in running}
-        used = Counter(name for job in running for name in _list_names(job))
+        at_work = {one.job.thread for one in self._rows if one.status is JobStatus.RUNNING}
+        used = self._count_at_work()
         due = [
             one
             for one in self._rows
@@ -125,6 +124,10 @@ class MemoryScheduler:
         if row.is_cancelled:
             row.cancelled.set()
         return row
+
+    def _count_at_work(self) -> Counter[tuple[LimitKind, str]]:
+        running = (one.job for one in self._rows if one.status is JobStatus.RUNNING)
+        return Counter(name for job in running for name in _list_names(job))
 
     def _find_limit(self, kind: LimitKind, name: str) -> float:
         each = self._limits.get((kind, EACH_NAME), inf)
@@ -239,7 +242,12 @@ class MemoryScheduler:
 
     async def list_limits(self) -> list[Limit]:
         """See `Scheduler.list_limits`."""
-        found = [Limit(kind, name, number) for (kind, name), number in self._limits.items()]
+        at_work: dict[tuple[LimitKind, str], dict[str, int]] = {one: {} for one in self._limits}
+        for (kind, name), number in self._count_at_work().items():
+            own = (kind, name) if (kind, name) in at_work else (kind, EACH_NAME)
+            if name and own in at_work:
+                at_work[own][name] = number
+        found = [Limit(*one, number, at_work[one]) for one, number in self._limits.items()]
         return sorted(found, key=lambda one: (one.kind.value, one.name))
 
     async def now(self) -> datetime:
@@ -276,7 +284,8 @@ class MemoryScheduler:
             is_open = status in OPEN_STATUSES
             shown += some[:SHOWN_COUNT] if is_open else some[-SHOWN_COUNT:]
         by_queue = {name: dict(found) for name, found in counts.items()}
-        return QueueState((*self._workers.values(),), by_queue, tuple(shown))
+        limits = tuple(await self.list_limits())
+        return QueueState((*self._workers.values(),), by_queue, tuple(shown), limits)
 
     async def close(self) -> None:
         """Nothing is to be ended."""

@@ -16,11 +16,12 @@ from treadle.core.llm import Usage
 from treadle.core.task.machine import TaskMachine
 from treadle.errors import TreadleError
 from treadle.fleet.job_mark import describe_deaths, find_problem, is_over
-from treadle.fleet.port import JobState, JobStatus, QueueState, WorkerState
+from treadle.fleet.port import JobState, JobStatus, Limit, QueueState, WorkerState
 from treadle.thread.fold import ThreadFold
 
 ORDER: Final = ("running", "waiting", "failed", "queued", "cancelled", "done")
 """Of tasks by their status: those at work first, then those that need a person."""
+_NAMES_MAX: Final = 20
 
 
 class FleetTask(Struct, frozen=True):
@@ -59,6 +60,7 @@ class FleetView(Struct, frozen=True):
     queues: dict[str, dict[str, int]]
     usage: Usage
     tasks: tuple[FleetTask, ...]
+    limits: tuple[Limit, ...] = ()
 
 
 def describe_fleet(state: QueueState, load: Callable[[str], ThreadFold]) -> FleetView:
@@ -75,7 +77,18 @@ def describe_fleet(state: QueueState, load: Callable[[str], ThreadFold]) -> Flee
     tasks = [_describe(one, names.get(one.worker, ""), load) for one in state.jobs]
     tasks.sort(key=lambda one: ORDER.index(one.status))
     usage = sum((one.usage for one in tasks), Usage())
-    return FleetView(state.workers, dict(counts), state.counts, usage, tuple(tasks))
+    found = (dict(counts), state.counts, usage, tuple(tasks), state.limits)
+    return FleetView(state.workers, *found)
+
+
+def describe_limit(limit: Limit) -> str:
+    """What a limit allows, and what is at work."""
+    told = f"{limit.kind.value} {limit.name}: {limit.number} at a time"
+    most = sorted(limit.at_work.items(), key=lambda one: (-one[1], one[0]))
+    named = [f"{number} of {name}" for name, number in most[:_NAMES_MAX]]
+    if more := len(most) - len(named):
+        named.append(f"those of {more} more")
+    return told + (f", at work: {', '.join(named)}" if named else "")
 
 
 def _describe(state: JobState, worker: str, load: Callable[[str], ThreadFold]) -> FleetTask:

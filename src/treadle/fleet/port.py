@@ -33,6 +33,7 @@ class Job(Struct, frozen=True):
         deaths: how often in a row its worker has died at it. The queue counts.
         model: who answers, by the lasting name.
         repository: where git gets what it works on.
+        organization: of whom its thread is.
     """
 
     thread: str
@@ -44,6 +45,7 @@ class Job(Struct, frozen=True):
     deaths: int = 0
     model: str = ""
     repository: str = ""
+    organization: str = ""
 
 
 class LimitKind(Enum):
@@ -52,6 +54,7 @@ class LimitKind(Enum):
     USER = "user"
     MODEL = "model"
     REPOSITORY = "repository"
+    ORGANIZATION = "organization"
 
 
 EACH_NAME: Final = "*"
@@ -59,11 +62,15 @@ EACH_NAME: Final = "*"
 
 
 class Limit(Struct, frozen=True):
-    """No more than `number` jobs with this name are at work at a time, whoever works on them."""
+    """No more than `number` jobs with this name are at work at a time, whoever works on them.
+
+    `at_work` is how many are, by their names, where that is asked for.
+    """
 
     kind: LimitKind
     name: str
     number: int
+    at_work: dict[str, int] = {}
 
 
 class JobStatus(Enum):
@@ -135,6 +142,7 @@ class QueueState(Struct, frozen=True):
     workers: tuple[WorkerState, ...]
     counts: dict[str, dict[str, int]]
     jobs: tuple[JobState, ...]
+    limits: tuple[Limit, ...] = ()
 
 
 SHOWN_COUNT = 20
@@ -296,7 +304,7 @@ class Scheduler(Protocol):
         ...
 
     async def list_limits(self) -> list[Limit]:
-        """All limits, by kind and name."""
+        """All limits, by kind and name, with what is at work."""
         ...
 
     async def now(self) -> datetime:

@@ -199,8 +199,8 @@ class ProcrastinateScheduler:
         """See `Scheduler.read_state`."""
         async with self._reach():
             ask = self._app.connector.execute_query_all_async
-            workers, counts, jobs = [await ask(one, threads=None) for one in READ_STATE]
-        return make_queue_state(workers, counts, jobs)
+            found = [await ask(one, threads=None) for one in READ_STATE]
+        return make_queue_state(*found)
 
     async def close(self) -> None:
         """See `Scheduler.close`."""

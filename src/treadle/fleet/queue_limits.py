@@ -13,7 +13,7 @@ from procrastinate import App
 from procrastinate.jobs import Job as Row
 
 from treadle.fleet.port import EACH_NAME, Limit, LimitKind
-from treadle.fleet.queue_tables import PREFIX
+from treadle.fleet.queue_tables import COUNT_AT_WORK, LIST_LIMITS, NAMES, make_limits
 
 TABLES: Final = {
     "treadle_limits": "CREATE TABLE treadle_limits "
@@ -24,13 +24,11 @@ TABLES: Final = {
 _TAKE_LOCK: Final = 7_260_513_002
 """The advisory lock of whoever takes a job while there are limits."""
 
-_NAMES: Final = ", ".join(f"('{kind.value}', job.args->>'{kind.value}')" for kind in LimitKind)
-
 # Each statement of a function sees what was committed before it began: that which counts stands
 # behind the one that waits. The last one is Procrastinate's own, and leaves out what is exhausted.
 # (What is put together here are constants.)
 _MAKE_TAKE: Final = f"""
-CREATE FUNCTION treadle_take_job_v1(queues text[], worker bigint)
+CREATE FUNCTION treadle_take_job_v2(queues text[], worker bigint)
 RETURNS SETOF procrastinate_jobs LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM treadle_limits) THEN
@@ -40,12 +38,7 @@ BEGIN
     END IF;
     PERFORM pg_advisory_xact_lock({_TAKE_LOCK});
     RETURN QUERY
-    WITH used AS (
-        SELECT called.kind, called.name, count(*) AS number
-        FROM procrastinate_jobs AS job, LATERAL (VALUES {_NAMES}) AS called (kind, name)
-        WHERE job.status = 'doing' AND starts_with(job.queue_name, '{PREFIX}') AND called.name <> ''
-        GROUP BY 1, 2
-    ), exhausted AS MATERIALIZED (
+    WITH used AS ({COUNT_AT_WORK}), exhausted AS MATERIALIZED (
         SELECT used.kind, used.name FROM used WHERE used.number >= (
             SELECT own.number FROM treadle_limits AS own
             WHERE own.kind = used.kind AND own.name IN (used.name, '{EACH_NAME}')
@@ -54,7 +47,7 @@ BEGIN
         SELECT job.id FROM procrastinate_jobs AS job
         WHERE job.status = 'todo' AND job.queue_name = ANY (queues)
         AND (job.scheduled_at IS NULL OR job.scheduled_at <= now())
-        AND NOT EXISTS (SELECT FROM exhausted WHERE (kind, name) IN ({_NAMES}))
+        AND NOT EXISTS (SELECT FROM exhausted WHERE (kind, name) IN ({NAMES}))
         AND NOT EXISTS (
             SELECT FROM procrastinate_jobs AS other WHERE other.lock = job.lock
             AND (other.status = 'doing' OR (other.status = 'todo' AND (
@@ -66,18 +59,16 @@ BEGIN
     FROM candidate WHERE job.id = candidate.id RETURNING job.*;
 END $$
 """  # noqa: S608
-FUNCTIONS: Final = {"treadle_take_job_v1(text[], bigint)": _MAKE_TAKE}
+FUNCTIONS: Final = {"treadle_take_job_v2(text[], bigint)": _MAKE_TAKE}
 """By what they take; made where they are missing. One that becomes another has another name."""
 
-TAKE: Final = "SELECT * FROM treadle_take_job_v1(%(queues)s::text[], %(worker)s)"
+TAKE: Final = "SELECT * FROM treadle_take_job_v2(%(queues)s::text[], %(worker)s)"
 _SET: Final = """INSERT INTO treadle_limits (kind, name, number)
 VALUES (%(kind)s, %(name)s, %(number)s)
 ON CONFLICT (kind, name) DO UPDATE SET number = excluded.number RETURNING name"""
 _REMOVE: Final = (
     "DELETE FROM treadle_limits WHERE kind = %(kind)s AND name = %(name)s RETURNING name"
 )
-_LIST: Final = """SELECT kind, name, number FROM treadle_limits
-ORDER BY kind COLLATE "C", name COLLATE "C\""""
 
 
 async def take_job(app: App, queues: Sequence[str], worker: int) -> Row | None:
@@ -101,5 +92,4 @@ async def remove(app: App, kind: LimitKind, name: str) -> bool:
 
 async def list_all(app: App) -> list[Limit]:
     """See `Scheduler.list_limits`."""
-    found = await app.connector.execute_query_all_async(_LIST)
-    return [Limit(LimitKind(row["kind"]), row["name"], row["number"]) for row in found]
+    return [*make_limits(await app.connector.execute_query_all_async(LIST_LIMITS, threads=None))]

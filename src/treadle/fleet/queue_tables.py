@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from treadle.fleet.port import SHOWN_COUNT, Job, JobState, JobStatus, QueueState, WorkerState
+from treadle.fleet.port import (
+    EACH_NAME,
+    SHOWN_COUNT,
+    Job,
+    JobState,
+    JobStatus,
+    Limit,
+    LimitKind,
+    QueueState,
+    WorkerState,
+)
 
 PREFIX: Final = "treadle/"
 """Before the names of our queues: the database may have others."""
@@ -21,7 +31,7 @@ STATES: Final = {
     "failed": JobStatus.FAILED,
 }
 """What the status of a row is to us; what waits is told by its queue, the rest is cancelled."""
-_ARGS: Final = {"queue", "priority", "user", "deaths", "model", "repository"}
+_ARGS: Final = {"queue", "priority", "deaths", *(kind.value for kind in LimitKind)}
 """What a row says of a job beside Procrastinate's own columns."""
 
 MAKE_WORKERS: Final = """
@@ -39,7 +49,8 @@ ADD_WORKER: Final = """
     VALUES (%(id)s, %(name)s, %(queues)s::text[], %(concurrency)s, %(stalled_s)s)
     ON CONFLICT DO NOTHING RETURNING id
 """
-HAS_TABLES: Final = "SELECT to_regclass('treadle_workers') IS NOT NULL"
+HAS_TABLES: Final = "SELECT to_regclass('treadle_limits') IS NOT NULL"
+"""Of this version's; the others are made with it, or were before."""
 IS_ALIVE: Final = "last_heartbeat > now() - make_interval(secs => stalled_s)"
 READ_MARK: Final = f"""
     SELECT (SELECT max(id) FROM procrastinate_events), string_agg(id::text, ' ' ORDER BY id)
@@ -92,13 +103,34 @@ LIST_JOBS: Final = f"""
         ) AS place FROM newest
     ) AS shown WHERE place <= {SHOWN_COUNT} ORDER BY id
 """  # noqa: S608
-READ_STATE: Final = (LIST_WORKERS, COUNT_JOBS, LIST_JOBS)
+NAMES: Final = ", ".join(f"('{kind.value}', job.args->>'{kind.value}')" for kind in LimitKind)
+"""By what a job counts, each with its kind."""
+COUNT_AT_WORK: Final = f"""
+    SELECT called.kind, called.name, count(*) AS number
+    FROM procrastinate_jobs AS job, LATERAL (VALUES {NAMES}) AS called (kind, name)
+    WHERE job.status = 'doing' AND starts_with(job.queue_name, '{PREFIX}') AND called.name <> ''
+    GROUP BY 1, 2
+"""  # noqa: S608
+# A name is told to those only who see a task of it.
+LIST_LIMITS: Final = f"""
+    WITH used AS ({COUNT_AT_WORK}
+        HAVING %(threads)s::text[] IS NULL OR bool_or(job.lock = ANY(%(threads)s::text[])))
+    SELECT limits.kind, limits.name, limits.number, coalesce(
+        jsonb_object_agg(used.name, used.number) FILTER (WHERE used.name IS NOT NULL), '{{}}'
+    ) AS at_work
+    FROM treadle_limits AS limits LEFT JOIN used ON used.kind = limits.kind AND (
+        used.name = limits.name OR (limits.name = '{EACH_NAME}' AND NOT EXISTS (
+            SELECT FROM treadle_limits AS own WHERE own.kind = used.kind AND own.name = used.name)))
+    WHERE %(threads)s::text[] IS NULL OR limits.name = '{EACH_NAME}' OR used.name IS NOT NULL
+    GROUP BY 1, 2, 3 ORDER BY limits.kind COLLATE "C", limits.name COLLATE "C"
+"""  # noqa: S608
+READ_STATE: Final = (LIST_WORKERS, COUNT_JOBS, LIST_JOBS, LIST_LIMITS)
 """Their rows are what `make_queue_state` takes. `threads` says which; nothing for all."""
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def make_queue_state(workers: Rows, counts: Rows, jobs: Rows) -> QueueState:
+def make_queue_state(workers: Rows, counts: Rows, jobs: Rows, limits: Rows) -> QueueState:
     """How a queue stands, of the rows that each statement of `READ_STATE` has given."""
     by_queue: dict[str, dict[str, int]] = {}
     for one in counts:
@@ -107,7 +139,13 @@ def make_queue_state(workers: Rows, counts: Rows, jobs: Rows) -> QueueState:
         tuple(WorkerState(**{**one, "queues": tuple(one["queues"])}) for one in workers),
         by_queue,
         tuple(_make_job_state(one) for one in jobs),
+        make_limits(limits),
     )
+
+
+def make_limits(rows: Rows) -> tuple[Limit, ...]:
+    """The limits of the rows that `LIST_LIMITS` has given."""
+    return tuple(Limit(**{**one, "kind": LimitKind(one["kind"])}) for one in rows)
 
 
 def make_args(job: Job) -> dict[str, Any]:

@@ -318,6 +318,12 @@ AnyThreads: TypeAlias = LocalStore | Threads
 """The threads of a folder, or of another store."""
 
 
+def get_organization_finder(threads: AnyThreads) -> Callable[[], str] | None:
+    """What finds the organization whose threads these are, where the store has a user with one."""
+    store = threads._store if isinstance(threads, Threads) else None
+    return getattr(store, "find_organization", None)
+
+
 def find_threads(store: object) -> AnyThreads:
     """The threads of a store.
 

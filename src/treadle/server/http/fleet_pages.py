@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from treadle.errors import TreadleError
-from treadle.fleet.overview import ORDER
+from treadle.fleet.overview import ORDER, describe_limit
 from treadle.fleet.task_acts import cancel_task, retry_task
 from treadle.models.prices.usage_text import describe_usage
 from treadle.pages.act_routes import make_request_id
@@ -85,7 +85,13 @@ class FleetPages:
 
         found = await self._site.read(request, read)
         return send_page(
-            "fleet.html", path=PATH, titles=TITLES, order=ORDER, describe=describe_usage, **found
+            "fleet.html",
+            path=PATH,
+            titles=TITLES,
+            order=ORDER,
+            describe=describe_usage,
+            describe_limit=describe_limit,
+            **found,
         )
 
     async def _cancel(self, request: Request) -> Response:

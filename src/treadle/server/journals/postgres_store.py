@@ -131,6 +131,10 @@ class PostgresStore:
             )
         return self._principal
 
+    def find_organization(self) -> str:
+        """The one of the owner, in the server. Raises `ConfigError` and `StoreError`."""
+        return self._open().organization
+
     def _query(self, statement: str, **values: object) -> Sequence[tuple[Any, ...]]:
         values["owner"] = self._open().user_id
         return self._lease.repeat(lambda: self._lease.query(statement, values))

@@ -68,7 +68,7 @@ def read_fleet(context: Context) -> SeenFleet | None:
     ids = _list_visible_tasks(context)
     state = _read_state(context.db, ids)
     if not ids and not context.caller.is_admin:
-        state = replace(state, workers=())
+        state = replace(state, workers=(), limits=())
     rows = _find_rows(context, [one.job.thread for one in state.jobs])
     kept = []
 
@@ -112,11 +112,11 @@ def _list_visible_tasks(context: Context) -> list[str]:
 
 
 def _read_state(db: Connection, ids: Sequence[str]) -> QueueState:
-    workers, counts, jobs = [
+    found = [
         [{**one} for one in db.exec_driver_sql(each, {"threads": [*ids]}).mappings()]
         for each in READ_STATE
     ]
-    return make_queue_state(workers, counts, jobs)
+    return make_queue_state(*found)
 
 
 def _find_rows(context: Context, ids: Sequence[str]) -> dict[str, Row[Any]]:
