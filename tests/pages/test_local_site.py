@@ -96,7 +96,7 @@ async def test_a_page_weighs_little_but_for_what_was_said(
     thread = await speak(store, "mine", "x")
     page = await visitor.get(f"/threads/{thread}")
     files = {*re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)}
-    assert len(files) == 4
+    assert len(files) == 5
     weights = [len((await visitor.get(path)).content) for path in files]
     assert len(page.content) + sum(weights) <= 60_000
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from itertools import product
@@ -42,7 +40,7 @@ from treadle.server.threads.stories import find_shown_thread
 from treadle.store.local_store import utc_now
 from treadle.thread.codec import Entry, encode_entry
 from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, Thread
-from treadle.thread.facts import Annotated, Base, Configured, Shared
+from treadle.thread.facts import Base, Configured
 from treadle.thread.record import Head, encode_batch
 
 NEW: Final = f'"0-{"0" * 32}"'
@@ -264,48 +262,6 @@ def test_whole_outputs_come_on_demand_from_the_thread_or_its_base(site: Site) ->
         assert site.get(f"/threads/{thread}/outputs/b", cookie).body == b"short"
         assert site.get(f"/threads/{thread}/outputs/c", cookie).status == 404
     assert "more" in page
-
-
-def test_what_is_pushed_comes_to_who_looks_within_a_second(site: Site) -> None:
-    """And who may see it no more is let go."""
-    with site.people.database.write() as db:
-        plant_records(db, site.people["owner"])
-    cookie = site.sign_in("member")
-    head = f"GET /threads/{THREAD}/live HTTP/1.1\r\nhost: localhost\r\n"
-    with site.server.connect() as stream:
-        stream.sendall(f"{head}cookie: treadle-session={cookie}\r\n\r\n".encode())
-        file = stream.makefile("rb")
-
-        def read_version() -> int:
-            for line in file:
-                if line.startswith(b"data: "):
-                    return int(json.loads(line[6:])["version"])
-                if line == b"0\r\n":  # the last piece of the body
-                    break
-            return 0
-
-        first = read_version()
-        assert first == records_of(write(PLAIN)[0])[-1].seq
-        site.push(Annotated("news"))
-        assert read_version() == first + 1
-        site.push(Shared("private"))
-        assert read_version() == 0, "the stream ends"
-
-
-def test_who_watches_together_has_a_thread_told_and_laid_out_once(site: Site) -> None:
-    with site.people.database.write() as db:
-        plant_records(db, site.people["owner"])
-    source = ServerThreads(site.server.app.services, site.people["member"], "secret")
-    with ThreadPoolExecutor(8) as pool:
-        shown = list(pool.map(lambda _: source.read_thread(THREAD), range(24)))
-    assert len({id(one) for one in shown}) == 1
-    site.push(Annotated("news"))
-    after = source.read_thread(THREAD)
-    assert after is not shown[0]
-    cookie = site.sign_in("member")
-    first, *others = [site.get(f"/threads/{THREAD}{page}", cookie) for page in ("", "?page=1")]
-    assert "news" in first.body.decode()
-    assert others[0].body == first.body
 
 
 def test_search_marks_what_was_found_and_the_team_is_told(site: Site) -> None:

@@ -84,6 +84,7 @@ QUERIES: Final = {
     "/": f"words={CANARY}",
     "/api/threads/search": f"q={CANARY}",
     "/threads/{thread_id}/versions": "from=1",
+    "/threads/{thread_id}/live": "page=1",
 }
 """What has to be said at some paths, that they may show anything."""
 
@@ -103,6 +104,7 @@ WAYS: Final = {
     "/threads/{thread_id}/trace": "page",
     "/threads/{thread_id}/states": "page",
     "/threads/{thread_id}/family": "page",
+    "/threads/{thread_id}/live": "page",
 }
 """The paths at which something of a colleague's thread can be read, and how it is called."""
 
@@ -118,7 +120,7 @@ NOTHING_SAID: Final = {
         "/account/usage",
     ),
     *("/api/webhooks", "/api/invitations", "/api/requests", "/join/{secret}"),
-    *("/threads/{thread_id}/live", "/fleet", "/fleet/live", "/static/{name}"),
+    *("/fleet", "/fleet/live", "/static/{name}"),
 }
 """Paths that answer a colleague, and tell nothing that was said in a thread."""
 

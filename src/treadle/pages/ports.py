@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -116,11 +116,27 @@ class ShownThread(Struct, frozen=True, eq=False, weakref=True):
                     yield item.result or ""
 
 
+class WatchedThread(Struct, frozen=True):
+    """A thread that has changed, to be read once for all who watch it.
+
+    Args:
+        key: the same for all who may read the same.
+        read: called in a thread; gives `None` if the thread is another one by now.
+    """
+
+    key: str
+    read: Callable[[], ShownThread | None]
+
+
 class LiveState(Struct, frozen=True):
-    """How far a thread is: its version, and what a model is saying at this moment."""
+    """How far a thread is: its version, and what a model is saying at this moment.
+
+    `thread` is the thread at that version, where it may be given to who follows.
+    """
 
     version: int
     text: str = ""
+    thread: WatchedThread | None = None
 
 
 class PageSource(Protocol):
@@ -178,9 +194,15 @@ class PageSource(Protocol):
         """The whole output of a call."""
         ...
 
-    def follow(self, thread_id: str) -> AsyncGenerator[LiveState | None]:
+    def follow(
+        self, thread_id: str, *, with_thread: bool = False
+    ) -> AsyncGenerator[LiveState | None]:
         """How far a thread is, now and whenever that changes; `None` now and then if it does not.
 
         Ends when the thread is gone, the visitor may see it no more, or the site stops.
+
+        Args:
+            thread_id: the thread.
+            with_thread: whether the visitor is to be given what is said in it, too.
         """
         ...

@@ -49,19 +49,20 @@ def render_template(name: str, **values: Any) -> str:
     return _make_environment().get_template(name).render(values)
 
 
-def render_talk(
-    view: ThreadPageView, links: ItemLinks, *, is_live: bool, has_readers: bool = False
-) -> Markup:
-    """What a page of a thread shows to whoever may see it, as it stands on the page.
+def render_items(view: ThreadPageView, links: ItemLinks) -> list[Markup]:
+    """The items of a page of a thread, one element each, and one for each turn that begins.
 
     Args:
         view: the page.
         links: where its links lead.
-        is_live: whether a script keeps it up to date.
-        has_readers: whether it is looked at by who may see who else reads it.
     """
-    values = {"view": view, "links": links, "is_live": is_live, "has_readers": has_readers}
-    return Markup(render_template("thread_talk.html", **values))  # noqa: S704 - it is escaped there
+    macros: Any = _make_environment().get_template("items.html").module
+    found: list[Markup] = []
+    for item in view.items:
+        if item.turn:
+            found.append(macros.turn_heading(item, links).strip())
+        found.append(macros.item_view(item, links, with_turn=False).strip())
+    return found or [macros.nothing_said().strip()]
 
 
 def render_refusal(title: str, text: str, hint: str = "") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager, suppress
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -20,11 +21,12 @@ from starlette.routing import Route
 
 from treadle.errors import MissingBlobError, TreadleError, UnknownThreadError, UsageError
 from treadle.pages.act_routes import ActRoutes, FindActs
-from treadle.pages.last_pages import LastPages
+from treadle.pages.last_pages import LastPages, PageMark, RenderedItems, make_state_event
 from treadle.pages.page_queries import keep_layout, make_links, read_number
 from treadle.pages.page_refusal import PageRefusal as PageRefusal
-from treadle.pages.ports import LiveState, PageSource, RowFilters
+from treadle.pages.ports import LiveState, PageSource, RowFilters, WatchedThread
 from treadle.pages.renderer import read_static_file, render_refusal, render_template
+from treadle.pages.shared_work import SharedWork
 from treadle.pages.thread_page import ItemLinks, ThreadPageView
 from treadle.pages.thread_views import ThreadViews
 from treadle.thread.safe_text import sanitize_text
@@ -63,6 +65,7 @@ HEADERS: Final = {
 _MEDIA_TYPES: Final = {
     "pages.css": "text/css",
     "live.js": "text/javascript",
+    "stream.js": "text/javascript",
     "fleet.js": "text/javascript",
     "times.js": "text/javascript",
     "icon.svg": "image/svg+xml",
@@ -102,6 +105,7 @@ class Pages:
         self._find_source = find_source
         self._ask = ask
         self._last_pages = LastPages()
+        self._renderings = SharedWork()
         self._views = ThreadViews(find_source, ask, send_page, HEADERS)
         self._acts = None if acts is None else ActRoutes(acts, send_page, HEADERS)
 
@@ -182,24 +186,49 @@ class Pages:
         return PlainTextResponse(text, headers={**HEADERS, "content-disposition": "inline"})
 
     async def _follow_thread(self, request: Request) -> Response:
+        page = read_number(request, "page")
         source = await self._find_source(request)
-        states = source.follow(request.path_params["thread_id"])
+        states = source.follow(request.path_params["thread_id"], with_thread=page is not None)
         with convert_errors():
             first = await anext(states)
-        return StreamingResponse(
-            _stream_states(first, states), headers=HEADERS, media_type="text/event-stream"
-        )
+        events = self._stream_states(first, states, make_links(request, page or 0))
+        return StreamingResponse(events, headers=HEADERS, media_type="text/event-stream")
 
+    async def _stream_states(
+        self, first: LiveState | None, states: AsyncGenerator[LiveState | None], links: ItemLinks
+    ) -> AsyncIterator[bytes]:
+        """The events of who has a page open: `links` are those of the page."""
+        async with aclosing(states):
+            event, mark = await self._encode_state(first, links, None)
+            yield b"retry: 1000\n\n" + event
+            # It is gone, or cannot be read now: the browser asks again, and is told.
+            with suppress(TreadleError):
+                async for state in states:
+                    event, mark = await self._encode_state(state, links, mark)
+                    yield event
 
-async def _stream_states(
-    first: LiveState | None, states: AsyncGenerator[LiveState | None]
-) -> AsyncIterator[bytes]:
-    yield b"retry: 1000\n\n" + _encode_state(first)
-    async with aclosing(states):
-        # It is gone, or cannot be read now: the browser asks again, and is told.
-        with suppress(TreadleError):
-            async for state in states:
-                yield _encode_state(state)
+    async def _encode_state(
+        self, state: LiveState | None, links: ItemLinks, since: PageMark | None
+    ) -> tuple[bytes, PageMark | None]:
+        """What is told of a state to who has a page, and the page that they have then."""
+        if state is None:
+            return b": still here\n\n", since
+        if state.thread is not None:
+            key = (state.thread.key, links.thread, links.page, links.is_split)
+            read = partial(self._render_last_items, state.thread, links)
+            items = await self._renderings.do(key, partial(self._ask, read))
+            if items is not None:
+                return items.encode_news(since), items.mark
+        told = {"version": state.version, "text": sanitize_text(state.text)}
+        return make_state_event(msgspec.json.encode(told)), None
+
+    def _render_last_items(self, thread: WatchedThread, links: ItemLinks) -> RenderedItems | None:
+        """The items of the page that these are the links of, if it is the last one."""
+        shown = thread.read()
+        found = None if shown is None else self._last_pages.make_page(shown, None)
+        if found is None or found.view.page != links.page:
+            return None
+        return found.render_items(links)
 
 
 def make_static_route() -> Route:
@@ -237,11 +266,3 @@ def convert_errors() -> Iterator[None]:
         ) from None
     except TreadleError as error:
         raise PageRefusal(500, "It cannot be read", error.message, error.hint or "") from None
-
-
-def _encode_state(state: LiveState | None) -> bytes:
-    if state is None:
-        return b": still here\n\n"
-    return b"event: state\ndata: %s\n\n" % msgspec.json.encode(
-        {"version": state.version, "text": sanitize_text(state.text)}
-    )

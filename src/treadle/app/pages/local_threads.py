@@ -155,8 +155,10 @@ class LocalThreads:
         """See `PageSource`."""
         return read_output(self._store, self._check(thread_id), call_id).encode("utf-8", "replace")
 
-    async def follow(self, thread_id: str) -> AsyncGenerator[LiveState | None]:
-        """See `PageSource`."""
+    async def follow(
+        self, thread_id: str, *, with_thread: bool = False
+    ) -> AsyncGenerator[LiveState | None]:
+        """See `PageSource`. A page here has forms of its own, and is fetched: few look at it."""
         thread_id = self._check(thread_id)
         state, silence_s = None, 0.0
         while True:

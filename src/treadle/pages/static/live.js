@@ -7,8 +7,14 @@
   let isFetching = false;
   let wanted = Number(items.dataset.version);
 
-  const isAtEnd = () =>
-    window.innerHeight + window.scrollY >= document.documentElement.scrollHeight - 80;
+  const stayAtEnd = (change) => {
+    const whole = document.documentElement;
+    const stays = window.innerHeight + window.scrollY >= whole.scrollHeight - 80;
+    change();
+    if (stays) window.scrollTo(0, whole.scrollHeight);
+  };
+
+  const parse = (html) => new DOMParser().parseFromString(html, "text/html");
 
   const refresh = async () => {
     if (isFetching) return;
@@ -17,23 +23,24 @@
       while (Number(items.dataset.version) < wanted) {
         const answer = await fetch(`?page=${items.dataset.page}`, { credentials: "same-origin" });
         if (!answer.ok) return;
-        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        const page = parse(await answer.text());
         const fresh = page.getElementById("items");
         if (!fresh) return;
-        showLocalTimes(fresh);
-        const stays = isAtEnd();
-        merge(fresh);
-        items.dataset.version = fresh.dataset.version;
-        const acts = document.getElementById("acts");
-        const other = page.getElementById("acts");
-        if (acts && other && acts.dataset.state !== other.dataset.state) renew(acts, other);
-        const pages = page.querySelectorAll(".pages");
-        document.querySelectorAll(".pages").forEach((nav, at) => pages[at] && nav.replaceWith(pages[at]));
-        if (stays) window.scrollTo(0, document.documentElement.scrollHeight);
+        if (Number(fresh.dataset.version) < Number(items.dataset.version)) continue;
+        stayAtEnd(() => replace(page, fresh));
       }
     } finally {
       isFetching = false;
     }
+  };
+
+  const replace = (page, fresh) => {
+    show(fresh, [...fresh.children].map((_, at) => at), fresh.children.length, fresh.dataset);
+    const acts = document.getElementById("acts");
+    const other = page.getElementById("acts");
+    if (acts && other && acts.dataset.state !== other.dataset.state) renew(acts, other);
+    const pages = page.querySelectorAll(".pages");
+    document.querySelectorAll(".pages").forEach((nav, at) => pages[at] && nav.replaceWith(pages[at]));
   };
 
   // What somebody has typed stays with them, in the form that goes on being there.
@@ -46,18 +53,22 @@
     if (had && box) box.focus();
   };
 
+  // Puts elements in their places, of which there are so many now.
   // What is the same stays where it is: somebody may have opened it, or marked its text.
-  const merge = (fresh) => {
+  const show = (fresh, places, count, { version, tag }) => {
+    showLocalTimes(fresh);
     const before = [...items.children];
     [...fresh.children].forEach((one, at) => {
-      const old = before[at];
+      const old = before[places[at]];
       if (!old) items.append(one);
       else if (!isSame(old, one)) {
         if (old.open) one.open = true;
         old.replaceWith(one);
       }
     });
-    before.slice(fresh.children.length).forEach((one) => one.remove());
+    before.slice(count).forEach((one) => one.remove());
+    items.dataset.version = version;
+    items.dataset.tag = tag;
   };
 
   const isSame = (old, one) => {
@@ -66,11 +77,18 @@
     return copy.isEqualNode(one);
   };
 
-  const events = new EventSource(items.dataset.live);
-  events.addEventListener("state", (event) => {
-    const told = JSON.parse(event.data);
+  // Forms are each visitor's own: where there are some, the page is fetched, and nothing sent.
+  const makeAddress = () => {
+    const page = document.getElementById("acts") ? "" : `?page=${items.dataset.page}`;
+    return items.dataset.live + page;
+  };
+
+  followStream(makeAddress, (told) => {
     live.textContent = told.text;
     live.hidden = !told.text;
+    if (told.since && told.since === items.dataset.tag) {
+      stayAtEnd(() => show(parse(told.html).body, told.places, told.count, told));
+    }
     wanted = Math.max(wanted, told.version);
     refresh();
   });

@@ -23,12 +23,13 @@ from treadle.pages.ports import (
     ThreadRow,
     ThreadRows,
     Visitor,
+    WatchedThread,
 )
 from treadle.pages.site import HEARTBEAT_S
 from treadle.pages.thread_cells import cut_pieces, describe_age, describe_state, format_title
 from treadle.server import search
 from treadle.server.accounts.sessions import make_form_key
-from treadle.server.context import Context, Principal
+from treadle.server.context import Context, Principal, ThreadRead
 from treadle.server.http.change_stream import SeenVersion
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
@@ -39,6 +40,7 @@ from treadle.server.threads.stories import (
     find_shown_thread,
     read_kept_blob,
     read_story,
+    read_story_at,
     read_story_journals,
     read_whole_output,
 )
@@ -159,29 +161,36 @@ class ServerThreads:
         """See `PageSource`."""
         return self.read(lambda context: read_whole_output(context, thread_id, call_id))
 
-    async def follow(self, thread_id: str) -> AsyncGenerator[LiveState | None]:
+    async def follow(
+        self, thread_id: str, *, with_thread: bool = False
+    ) -> AsyncGenerator[LiveState | None]:
         """See `PageSource`. What a model is saying is not sent to a server."""
         services, caller = self._services, self.caller
         if caller.user_id is None:
             raise make_unauthorized_refusal()
-        seen = await services.read_for_listeners(partial(self._look, caller, thread_id))
+        reads: list[ThreadRead] = []
+        look = partial(self._look, caller, thread_id, reads)
+        seen = await services.read_for_listeners(look)
         with services.change_listeners.add_listener(caller) as listener:
-            yield LiveState(seen.version)
+            yield await self._make_state(seen, reads if with_thread else None)
             while not services.change_listeners.is_stopping and listener.caller is not None:
                 listener.wake.clear()
                 found = services.change_listeners.find_newer_version(
                     listener.caller, seen.key, seen.change
                 )
                 try:
+                    is_known = found is not None
                     if found is None:  # only the database knows
-                        look = partial(self._look, listener.caller, thread_id)
+                        look = partial(self._look, listener.caller, thread_id, [])
                         found = await services.read_for_listeners(look)
                 except Refusal as refusal:
                     if refusal.code is not ErrorCode.UNAVAILABLE:
                         return
-                    found = seen
+                    found, is_known = seen, False
                 if found.version > seen.version:
-                    yield LiveState(found.version)
+                    # Whether the session is good was looked at with what all listeners are told.
+                    is_given = with_thread and is_known
+                    yield await self._make_state(found, reads if is_given else None)
                 seen = SeenVersion(seen.key, max(seen.version, found.version), found.change)
                 try:
                     async with asyncio.timeout(HEARTBEAT_S):
@@ -189,8 +198,34 @@ class ServerThreads:
                 except TimeoutError:
                     yield None
 
-    def _look(self, caller: Principal, thread_id: str, db: Connection) -> SeenVersion:
-        context = Context(db, caller, self._services.now())
+    async def _make_state(self, seen: SeenVersion, reads: list[ThreadRead] | None) -> LiveState:
+        """How far a thread is that the visitor may see at this version.
+
+        Args:
+            seen: the version.
+            reads: what is to be noted when the thread is given; `None` if it is not wanted.
+        """
+        services, version = self._services, seen.version
+        if reads is None:
+            return LiveState(version)
+        try:
+            await services.keep_reads(reads, "page", self._address, services.now())
+        except Refusal:
+            return LiveState(version)
+        read = partial(self._read_watched, seen.key, version)
+        return LiveState(version, thread=WatchedThread(f"{seen.key} {version}", read))
+
+    def _read_watched(self, key: str, version: int) -> ShownThread | None:
+        work = partial(read_story_at, key=key, version=version)
+        try:
+            return self._services.database.run(work, is_write=False)
+        except Refusal:
+            return None  # who is only told of it asks for it, and hears why
+
+    def _look(
+        self, caller: Principal, thread_id: str, reads: list[ThreadRead], db: Connection
+    ) -> SeenVersion:
+        context = Context(db, caller, self._services.now(), reads)
         # What was committed before is in what follows; what comes later has a larger number.
         change = find_newest_change(context)
         row = find_shown_thread(context, thread_id)

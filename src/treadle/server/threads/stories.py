@@ -143,16 +143,34 @@ def read_story(context: Context, thread_id: str, version: int | None = None) -> 
         Refusal: there is no such thread or version, or what it goes on from is not here any more.
     """
     row = find_shown_thread(context, thread_id)
-    places = _list_places(context.db, row) if row.kind == "records" else None
     if version not in (None, row.version):
         # An earlier one is told for who asks, and not kept in place of what others look at.
+        places = _list_places(context.db, row) if row.kind == "records" else None
         mark = None if places is None else find_mark(context.db, row.key, version)
         if mark is None or places is None:
             raise make_not_found_refusal()
         return _tell(context.db, (*places[:-1], (row.key, mark.seq, mark.hash)), None).story
+    return _read_newest(context.db, row)
+
+
+def read_story_at(db: Connection, key: str, version: int) -> ShownThread | None:
+    """A thread at a version, for those who were found to be let in at that version.
+
+    Returns:
+        `None` if it is another version by now: who may read that was not looked at.
+    """
+    row = db.execute(select(threads).where(threads.c.key == key)).one_or_none()
+    if row is None or row.version != version:
+        return None
+    if access.get_deletion_state(row) is not access.DeletionState.LIVE:
+        return None
+    return _read_newest(db, row).shown
+
+
+def _read_newest(db: Connection, row: Row[Any]) -> Story:
+    places = _list_places(db, row) if row.kind == "records" else None
     if places is None:
-        document = read_document(context.db, row)
-        return Story(ShownThread(tell_document(document)), (row.key,))
+        return Story(ShownThread(tell_document(read_document(db, row))), (row.key,))
     found = STORY_CACHE.find(places)
     if found is not None:
         return found
@@ -161,7 +179,7 @@ def read_story(context: Context, thread_id: str, version: int | None = None) -> 
         found = STORY_CACHE.find(places)
         if found is not None:
             return found
-        kept = _tell(context.db, places, STORY_CACHE.take_earlier(places))
+        kept = _tell(db, places, STORY_CACHE.take_earlier(places))
         if kept.size <= STORY_SIZE_MAX:
             STORY_CACHE.put(kept)
         return kept.story
