@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FRAME_S: Final = 1 / 30
+FRAME_S: Final = 1 / 15
 LIVE_INTERVAL_S: Final = 0.1
 """While something is live it is drawn so often, for what turns and counts in it."""
 
@@ -170,14 +170,15 @@ class ToolkitApplication:
     # drawing
 
     def write(self, text: str) -> None:
-        """Print above the input, at the next drawing and together with it."""
-        if self.is_away or not self.app.is_running or self._output.is_behind:
-            self._unprinted.append(text)
-            return
-        self._output.hold()
-        self.app.renderer.erase()
-        self._output.write_raw(text)
-        self.app.invalidate()
+        """Print above the input, at the next drawing and together with it; from any thread.
+
+        A fast model ends a block every few milliseconds, and each drawing sends the input again: so
+        blocks wait for one another.
+        """
+        self._unprinted.append(text)
+        loop = self.app.loop
+        if loop is not None and not self.is_away:
+            loop.call_soon_threadsafe(self.redraw_soon)
 
     async def write_between_dialogs(self, text: str) -> None:
         """Print when nothing is asked, so that a question stays where it was read."""
@@ -206,8 +207,9 @@ class ToolkitApplication:
         if self._unprinted and not self.is_away and not self._output.is_behind:
             self._output.hold()
             self.app.renderer.erase()
-            self._output.write_raw("".join(self._unprinted))
-            self._unprinted.clear()
+            printed = self._unprinted[:]  # another thread may add to them now
+            self._output.write_raw("".join(printed))
+            del self._unprinted[: len(printed)]
         height = self._stage.fit(self._output.get_size())
         last = self.app.renderer.last_rendered_screen
         if last is not None and last.height > height:  # else it would stay as high as it was
