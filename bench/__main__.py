@@ -43,6 +43,7 @@ PARTS: Final[Mapping[str, Callable[[], list[Row]]]] = MappingProxyType(
         "machine": machine.measure,
         "task": task.measure,
         "turns": turns.measure_turns,
+        "kept": turns.measure_kept,
         "startup": startup.measure,
         "model_requests": model_requests.measure,
         "streams": streams.measure,

@@ -9,7 +9,6 @@ import click
 from treadle.app.threads.times import TimeTextError
 from treadle.cli.notices import print_notice
 from treadle.cli.reader_output import print_readers
-from treadle.cli.team_threads import show_team_thread
 from treadle.cli.thread_filters import convert_to_bad_parameter
 from treadle.cli.view_output import show_view
 from treadle.errors import UsageError
@@ -81,6 +80,8 @@ def command(
     selector = VersionSelector(version, turn, moment, commit)
     request = ViewRequest(selector, call, wants_usage, as_json)
     if wants_team:
+        from treadle.cli.team_threads import show_team_thread
+
         show_team_thread(thread, request, is_paged=not no_pager)
         return
     if wants_readers:

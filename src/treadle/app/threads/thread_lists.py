@@ -19,7 +19,6 @@ from treadle.store.index.search import Hit
 from treadle.store.local_store import LocalStore
 from treadle.thread.chat_state import KIND_OF_STATE, to_snake_case
 from treadle.thread.document import ThreadSummary
-from treadle.thread.ids import PREFIX, SHORT_LENGTH
 
 COMPLETIONS_MAX: Final = 50
 """Ids that are offered; who has more threads types a little of the id, or searches."""
@@ -133,24 +132,15 @@ def complete_id(
 
     None where threads cannot be read: nothing fails while somebody types.
     """
-    prefix = beginning if beginning.startswith(PREFIX) else PREFIX + beginning
-    if PREFIX.startswith(beginning):
-        prefix = PREFIX
     if not (store.places.data / "threads").is_dir():
         return []
     try:
         with _open_index(store, ignore_notice) as index:
-            found = index.list_threads(ThreadFilters(is_trashed=in_trash))
+            return index.complete_id(
+                beginning, str(Path.cwd()), is_trashed=in_trash, limit=COMPLETIONS_MAX
+            )
     except (TreadleError, OSError):
         return []
-    here = str(Path.cwd())
-    fitting = [
-        line
-        for line in found
-        if line.id.startswith(prefix) or line.id[-SHORT_LENGTH:].startswith(beginning)
-    ]
-    fitting.sort(key=lambda line: line.workspace_root != here)
-    return fitting[:COMPLETIONS_MAX]
 
 
 def list_unreadable(threads: Sequence[ThreadSummary]) -> list[ThreadSummary]:

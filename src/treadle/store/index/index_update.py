@@ -66,7 +66,7 @@ class IndexUpdater:
         gone = [one for one in known if one not in seen]
         left = {one for one, stamp in seen.items() if known.get(one) != (*stamp, 0)}
         if len(left) > NOTICE_COUNT:
-            self._tell_of(len(left))
+            self._tell(_NOTICE.format(len(left)))
         for some in _split_chunks(gone):
             with _transaction(database):
                 for thread_id in some:
@@ -103,7 +103,7 @@ class IndexUpdater:
         ids = [name.removesuffix(JOURNAL_SUFFIX) for name in names]
         new = [one for one in ids if one not in known and is_thread_id(one)]
         if len(new) > NOTICE_COUNT:
-            self._tell_of(len(new))
+            self._tell(_NOTICE.format(len(new)))
         self._update_some(database, new)
         taken = set(new)
         while left := self._list_changed(database, workspace, taken):
@@ -200,9 +200,6 @@ class IndexUpdater:
                 changed.append(thread_id)
         return sorted(changed)
 
-    def _tell_of(self, count: int) -> None:
-        self._tell(f"indexing {count} threads; this is done once")
-
     def _update_some(self, database: sqlite3.Connection, thread_ids: Iterable[str]) -> None:
         for some in _split_chunks(thread_ids):
             with _transaction(database):
@@ -210,6 +207,7 @@ class IndexUpdater:
                     self._threads.update(database, thread_id)
 
 
+_NOTICE: Final = "indexing {} threads; this is done once"
 _SELECT_STAMPS: Final = "SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals"
 _SELECT_IDS: Final = "SELECT id FROM journals WHERE NOT in_trash"
 _SELECT_FOLDER: Final = f"""

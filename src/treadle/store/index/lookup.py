@@ -42,10 +42,6 @@ ALL_THREADS: Final = ThreadFilters()
 _decode: Final = msgspec.json.Decoder(ThreadSummary).decode
 
 
-def _ignore_notice(_: str) -> None:
-    pass
-
-
 class Index:
     """The index of a store's threads.
 
@@ -58,7 +54,7 @@ class Index:
         tell: gets sentences for people: that it takes long, or why it does each time.
     """
 
-    def __init__(self, store: LocalStore, tell: Callable[[str], None] = _ignore_notice) -> None:
+    def __init__(self, store: LocalStore, tell: Callable[[str], None] = lambda _: None) -> None:
         self._file = IndexFile(store.folders.disk, str(store.places.data), tell)
         self._freshness = IndexUpdater(store, tell)
         self._looked_in: sqlite3.Connection | None = None
@@ -156,20 +152,11 @@ class Index:
 
     def count(self, filters: ThreadFilters = ALL_THREADS) -> int:
         """How many threads there are."""
-
-        def read(database: sqlite3.Connection) -> int:
-            return _count_threads(database, filters)
-
-        return self._answer(read)
+        return self._answer(lambda database: _count_threads(database, filters))
 
     def list_day_usage(self, since: str = "") -> list[DayUsage]:
         """What all threads have used by day and model, from a day on, the newest first."""
-
-        def read(database: sqlite3.Connection) -> list[DayUsage]:
-            self._freshness.update_all(database)
-            return list_day_usage(database, since)
-
-        return self._file.run_job(read)
+        return self._answer(lambda database: list_day_usage(database, since))
 
     def find_latest(self, workspace: str, machine: str | None = None) -> str | None:
         """The thread of exactly this workspace that changed last, if there is one.
@@ -199,9 +186,8 @@ class Index:
         them: they go on with the thread they work for. Whether another process is at work on one
         just now, its lock says.
 
-        This is asked at each start, so it does not look at all threads: all that is told is so
-        now, and one is missing if the index has not heard that it was gone on with, and a thousand
-        others of the folder changed later.
+        Asked at each start, so it does not look at all threads: one is missing if the index has not
+        heard that it was gone on with, and a thousand others of the folder changed later.
         """
 
         def read(database: sqlite3.Connection) -> list[ThreadSummary]:
@@ -210,6 +196,27 @@ class Index:
                 f"SELECT summary FROM threads WHERE workspace = ? AND {PENDING} "  # noqa: S608
                 "AND parent IS NULL AND problem = '' ORDER BY updated_at DESC, id DESC",
                 (workspace,),
+            )
+            return [_decode(row[0]) for row in rows]
+
+        return self._file.run_job(read)
+
+    def complete_id(
+        self, beginning: str, workspace: str, *, is_trashed: bool, limit: int
+    ) -> list[ThreadSummary]:
+        """Threads whose id, whole or short, begins so: those of a folder first, then the newest.
+
+        A person waits: only those that are new and those of the folder are looked at.
+        """
+
+        def read(database: sqlite3.Connection) -> list[ThreadSummary]:
+            self._freshness.update_folder(database, workspace)
+            rows = database.execute(
+                # The inner query reads the index of the ids alone.
+                "SELECT summary FROM threads WHERE trashed = ? AND number IN "  # noqa: S608
+                f"(SELECT number FROM threads WHERE {_BEGINS}) ORDER BY workspace IS NOT ?, "
+                "is_pinned DESC, updated_at DESC, id DESC LIMIT ?",
+                (is_trashed, beginning, *[len(beginning)] * 3, workspace, limit),
             )
             return [_decode(row[0]) for row in rows]
 
@@ -244,6 +251,10 @@ class Index:
         return self._answer(read)
 
 
+_BEGINS: Final = "? IN (substr(id, 1, ?), substr(id, 3, ?), substr(id, -8, ?))"
+"""Whether an id begins with a text: whole, without its `T-`, or as people are shown it."""
+
+
 def _select_summaries(
     database: sqlite3.Connection, filters: ThreadFilters, limit: int | None
 ) -> list[ThreadSummary]:
@@ -259,8 +270,7 @@ def _select_summaries(
 def _count_threads(database: sqlite3.Connection, filters: ThreadFilters) -> int:
     condition, parameters = make_condition(filters)
     text = f"SELECT count(*) FROM threads WHERE {condition}"  # noqa: S608  constants, no values
-    found: int = database.execute(text, parameters).fetchone()[0]
-    return found
+    return int(database.execute(text, parameters).fetchone()[0])
 
 
 def _find_by_id(
@@ -275,10 +285,9 @@ def _find_by_id(
         "ORDER BY updated_at DESC, id DESC",
         (query.thread + "*", "*" + query.thread.removeprefix(PREFIX), *parameters),
     )
-    lines = [_decode(row[0]) for row in rows]
     return [
         Hit(line, line.version, "id", line.id, (_find_range(line.id, query.thread),), 1, 0.0)
-        for line in lines
+        for line in (_decode(row[0]) for row in rows)
     ]
 
 
