@@ -192,7 +192,7 @@ def test_results_come_in_order_and_several_jobs_are_under_way() -> None:
             else:
                 assert ahead.get_result(name) == job(name)
             ahead.wait_for_jobs()
-    assert len(workers - {get_ident()}) == 3
+    assert 2 <= len(workers - {get_ident()}) <= 3
 
 
 def test_no_more_is_begun_after_a_failure_and_what_has_begun_ends_first() -> None:
