@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
 
@@ -10,6 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import warm_process
+
+# Where it is forbidden to keep compiled modules, each of thousands of processes would compile all
+# that it imports, and each worker rewrite the assertions of all tests, in every run.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile(
     "any machine",

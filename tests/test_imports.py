@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import grimp
-import pytest
+
+from case_tables import for_every_row
 
 TESTS: Final = Path(__file__).parent
 
@@ -79,7 +80,7 @@ def test_there_are_pure_modules_to_check() -> None:
     assert len(pure_modules()) > 25
 
 
-@pytest.mark.parametrize("module", pure_modules())
+@for_every_row("module", pure_modules())
 def test_a_pure_module_names_what_it_may_and_nothing_else(module: str) -> None:
     named = {
         name
@@ -89,7 +90,7 @@ def test_a_pure_module_names_what_it_may_and_nothing_else(module: str) -> None:
     assert named <= ALLOWED[fitting(module)]
 
 
-@pytest.mark.parametrize("module", pure_modules())
+@for_every_row("module", pure_modules())
 def test_the_pure_layers_import_downwards_only(module: str) -> None:
     layer = ".".join(module.split(".")[:2])
     for name in graph().find_modules_directly_imported_by(module):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import treadle
+from case_tables import for_every_row
 
 LISTED = (Path(__file__).parent / "public-api.txt").read_text(encoding="utf-8").splitlines()
 
@@ -20,7 +21,7 @@ def test_the_list_is_sorted_and_holds_no_name_twice() -> None:
     assert sorted(set(LISTED)) == LISTED
 
 
-@pytest.mark.parametrize("name", LISTED)
+@for_every_row("name", LISTED)
 def test_each_listed_name_is_there_and_is_what_it_is_called(name: str) -> None:
     value = getattr(treadle, name)
     assert getattr(treadle, name) is value

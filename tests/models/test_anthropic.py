@@ -22,7 +22,6 @@ from models.anthropic_streams import (
     text,
 )
 from models.conformance import ENDS, ProviderConformance, drain
-from models.conformance import request as make_request
 from models.loopback import Answer, Loopback, Seen, refusal, sse, stream
 from treadle.core.conversation import Conversation
 from treadle.core.events import LlmEvent
@@ -49,10 +48,9 @@ async def answer_of(server: Loopback, request: LlmRequest) -> LlmResponse:
     return end.response
 
 
-ASKED = ("emoji", "max_tokens in arguments", "omitted thinking", "overloaded")
-
-
 class TestAnAnthropicProvider(ProviderConformance):
+    ASKED = ("emoji", "max_tokens in arguments", "omitted thinking", "overloaded")
+
     @pytest.fixture(params=[1, 7, 0])
     async def provider(self, request: pytest.FixtureRequest) -> AsyncIterator[AnthropicProvider]:
         def choose(seen: Seen) -> Answer:
@@ -63,19 +61,6 @@ class TestAnAnthropicProvider(ProviderConformance):
             provider = AnthropicProvider(KEY, base_url=server.url)
             yield provider
             await provider.aclose()
-
-    @pytest.fixture(params=ASKED)
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
-
-    async def test_a_stream_is_deltas_and_then_exactly_one_end(
-        self, provider: AnthropicProvider, asked: LlmRequest
-    ) -> None:
-        """As in the suite, but a model that thinks has deltas of that too."""
-        *deltas, end = await drain(provider.stream(asked))
-        kinds = (LlmEvent.TextDelta, LlmEvent.ThinkingDelta, LlmEvent.ToolCallDelta)
-        assert all(type(delta) in kinds for delta in deltas)
-        assert type(end) in ENDS
 
 
 async def judged(data: bytes) -> Any:

@@ -60,49 +60,31 @@ async def ask(url: str, *messages: Message, model: str = MODEL, **fields: Any) -
         await provider.aclose()
 
 
-async def answered_in_pieces(size: int) -> AsyncIterator[OpenAiResponsesProvider]:
-    """A provider whose server answers with the stream that the last message names."""
-
-    def answer(seen: Seen) -> Answer:
-        return stream(STREAMS[last_text(seen)], size=size)
-
-    async with Loopback(answer) as server:
-        provider = make_provider(server.url)
-        yield provider
-        await provider.aclose()
-
-
 class TestResponsesProvider(ProviderConformance):
+    ASKED = ("text", "text and call", "summaries", "error event")
+    SIZE = 0
+
     @pytest.fixture
     async def provider(self) -> AsyncIterator[OpenAiResponsesProvider]:
-        async for each in answered_in_pieces(0):
-            yield each
+        """Its server answers with the stream that the last message names."""
 
-    @pytest.fixture(params=["text", "text and call", "summaries", "error event"])
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
+        def answer(seen: Seen) -> Answer:
+            return stream(STREAMS[last_text(seen)], size=self.SIZE)
+
+        async with Loopback(answer) as server:
+            provider = make_provider(server.url)
+            yield provider
+            await provider.aclose()
 
 
 class TestResponsesProviderInSevens(TestResponsesProvider):
-    @pytest.fixture
-    async def provider(self) -> AsyncIterator[OpenAiResponsesProvider]:
-        async for each in answered_in_pieces(7):
-            yield each
-
-    @pytest.fixture(params=["text and call", "error event"])
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
+    ASKED = ("text and call", "error event")
+    SIZE = 7
 
 
 class TestResponsesProviderByteByByte(TestResponsesProvider):
-    @pytest.fixture
-    async def provider(self) -> AsyncIterator[OpenAiResponsesProvider]:
-        async for each in answered_in_pieces(1):
-            yield each
-
-    @pytest.fixture
-    def asked(self) -> LlmRequest:
-        return make_request("call")
+    ASKED = ("call",)
+    SIZE = 1
 
 
 def as_sent(item: dict[str, Any]) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from models.conformance import request as make_request
 from models.tapes import TRAITS, Playback
 from models.test_scripted_conformance import ASKED, REPLIES
 from treadle.core.events import LlmEvent
-from treadle.core.llm import LlmError, LlmErrorKind, LlmRequest, LlmResponse, Usage
+from treadle.core.llm import LlmError, LlmErrorKind, LlmResponse, Usage
 from treadle.core.messages import Message
 from treadle.models.prices.provider import PricedProvider
 from treadle.models.prices.table import compute_price
@@ -43,13 +43,11 @@ async def usage_of(usage: Usage | None, by) -> Usage | None:
 
 
 class TestAPricedProvider(ProviderConformance):
+    ASKED = ASKED
+
     @pytest.fixture
     def provider(self):
         return PricedProvider(ScriptedModel.of(*REPLIES), a_cent)
-
-    @pytest.fixture(params=ASKED)
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
 
 
 class TestAPricedProviderByRealPrices(TestAPricedProvider):

@@ -78,13 +78,11 @@ def all_kinds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestARecordedModel(ProviderConformance):
+    ASKED = (*EXCHANGES, "what nobody recorded")
+
     @pytest.fixture
     def provider(self, all_kinds):
         return model(all_kinds)
-
-    @pytest.fixture(params=[*EXCHANGES, "what nobody recorded"])
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
 
 
 class TestWhatIsPlayed:

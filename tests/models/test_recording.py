@@ -50,13 +50,11 @@ def lines_of(path: Path) -> list[dict]:
 
 
 class TestARecorder(ProviderConformance):
+    ASKED = ASKED
+
     @pytest.fixture
     def provider(self, tape):
         return RecordingProvider(ScriptedModel.of(*REPLIES), tape, redact)
-
-    @pytest.fixture(params=ASKED)
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
 
 
 class TestPassingThrough:

@@ -7,8 +7,6 @@ import asyncio
 import pytest
 
 from models.conformance import ProviderConformance
-from models.conformance import request as make_request
-from treadle.core.llm import LlmRequest
 from treadle.models.scripted.provider import ScriptedModel
 
 REPLIES = (
@@ -36,13 +34,11 @@ ASKED = ("text", "empty", "call", "both", "piecemeal", "refuse", "nothing that a
 
 
 class TestAScriptedModel(ProviderConformance):
+    ASKED = ASKED
+
     @pytest.fixture
     def provider(self) -> ScriptedModel:
         return ScriptedModel.of(*REPLIES)
-
-    @pytest.fixture(params=ASKED)
-    def asked(self, request: pytest.FixtureRequest) -> LlmRequest:
-        return make_request(request.param)
 
 
 class TestAScriptedModelThatTakesItsTime(TestAScriptedModel):
