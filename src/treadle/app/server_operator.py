@@ -48,6 +48,7 @@ def run_as_operator(
             lambda db: work(Context(db, accounts.OPERATOR, utc_now())), is_write=is_write
         ),
         about=about,
+        is_write=is_write,
     )
 
 
@@ -57,11 +58,20 @@ def keep_retention(url: str | None) -> RetentionReport:
 
 
 def run_on_database(
-    url: str | None, work: Callable[[Database], Result], *, about: tuple[str, str] = ("", "")
+    url: str | None,
+    work: Callable[[Database], Result],
+    *,
+    about: tuple[str, str] = ("", ""),
+    is_write: bool = False,
 ) -> Result:
-    """Do something with the database. Arguments and errors as `run_as_operator` has them."""
+    """Do something with the database. Arguments and errors as `run_as_operator` has them.
+
+    The tables of an empty one are made where something is to be written.
+    """
     database = Database(find_database_url(url), pool_size=1)
     try:
+        if is_write and database.get_schema_state() == "empty":
+            database.prepare()
         if not database.has_current_schema():
             raise ConfigError(
                 f"{database.name} has not the tables of this version",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from treadle.agent.fleet import Fleet
     from treadle.fleet.port import Limit
 
 _KINDS: Final = click.Choice(("user", "model", "repository", "organization"))
@@ -30,10 +29,7 @@ def limits(context: click.Context, *, is_json: bool) -> None:
     from treadle.agent.fleet_file import use_fleet
     from treadle.cli.json_output import print_json
 
-    async def act(fleet: Fleet) -> tuple[Limit, ...]:
-        return await fleet.limits.list()
-
-    found = use_fleet(context.obj, act)
+    found = use_fleet(context.obj, lambda fleet: fleet.limits.list())
     if is_json:
         print_json({"limits": found})
     else:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
-    from treadle.agent.fleet import Fleet
     from treadle.fleet.port import TaskSchedule
 
 _PROMPT_MAX: Final = 50
@@ -31,12 +30,7 @@ def schedules(context: click.Context, *, is_json: bool) -> None:
     from treadle.agent.fleet_file import use_fleet
     from treadle.cli.json_output import print_json
 
-    found: list[TaskSchedule] = []
-
-    async def act(fleet: Fleet) -> None:
-        found.extend(await fleet.schedules.list())
-
-    use_fleet(context.obj, act)
+    found = use_fleet(context.obj, lambda fleet: fleet.schedules.list())
     if is_json:
         print_json({"schedules": found})
     else:
