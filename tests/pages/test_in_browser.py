@@ -237,9 +237,13 @@ def test_what_happens_meanwhile_comes_by_itself(browser: Browser, web: Web) -> N
     page = context.pages[0]
     page.click(".title")
     page.locator("summary", has_text="$ echo loom").click()
+    listed = context.new_page()
+    listed.goto(page.url.partition("/threads/")[0])
     web.say("go on", "-r", thread)
     page.wait_for_selector("text=A second answer.")
     assert page.locator("details[open] .result").count() == 1, "what was open stays open"
+    web.say("weave more")
+    listed.wait_for_selector(".title:has-text('weave more')")
     assert wrong == []
     assert web.process is not None
     web.process.send_signal(signal.SIGINT)  # with a stream open

@@ -12,6 +12,7 @@ from playwright.sync_api import Browser
 from sqlalchemy import delete, select
 
 from core.samples import CONFIG, answer, call, ended, said, success
+from server.people import ROLES
 from server.planting import THREAD, plant_records
 from server.running import request
 from server.test_pages import Site
@@ -73,6 +74,7 @@ class Watcher:
         return {}
 
     def close(self) -> None:
+        self._lines.close()
         self._connection.close()
 
 
@@ -81,9 +83,8 @@ def watch(site: Site) -> Iterator[Callable[..., Watcher]]:
     """Opens the stream of the last page of the thread for somebody."""
     opened: list[Watcher] = []
 
-    def start(name: str, page: str = "?page=1") -> Watcher:
-        path = f"/threads/{THREAD}/live{page}"
-        opened.append(Watcher(site, site.sign_in(name), path))
+    def start(name: str, page: str = "?page=1", place: str = f"/threads/{THREAD}/live") -> Watcher:
+        opened.append(Watcher(site, site.sign_in(name), place + page))
         return opened[-1]
 
     yield start
@@ -228,3 +229,49 @@ def test_a_page_that_is_open_is_at_each_record_what_a_new_one_would_be(
         page.wait_for_selector(f"#items[data-version='{version}']", state="attached")
     assert asked == [f"{address}?page=1"], "what is too large for the stream, and that alone"
     context.close()
+
+
+def test_lists_are_what_new_ones_would_be(site: Site, browser: Browser) -> None:
+    """A thread that is named anew, and one that somebody may see no more."""
+    plant(site)
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    value = site.sign_in("member")
+    context.add_cookies([{"name": "treadle-session", "value": value, "url": site.server.url}])
+    pages = {path: context.new_page() for path in ("/", "/?owner=owner", "/team")}
+    for path, page in pages.items():
+        page.goto(site.server.url + path)
+    site.push(Renamed("A new name"))
+    for page in pages.values():
+        page.wait_for_selector("#region .title:has-text('A new name')")
+        page.locator("#region .title").focus()
+    site.push(Renamed("Another"))
+    for page in pages.values():
+        page.wait_for_selector("#region .title:has-text('Another'):focus")
+    site.push(Shared("private"))
+    for page in pages.values():
+        page.wait_for_selector("#region .title", state="detached")
+    context.close()
+
+
+def test_who_hears_that_a_list_is_another_may_see_what_has_changed(
+    site: Site, watch: Callable[..., Watcher]
+) -> None:
+    plant(site)
+    listeners = site.server.app.services.change_listeners
+    listed = watch("owner", place="/live")
+    heard: dict[str, set[str]] = {}
+    newest = 0
+    for visibility in ("private", "organization", "public"):
+        site.push(Annotated("news"), Shared(visibility))
+        while listeners.find_newest_heard(site.people["owner"], newest) == newest:
+            listed.read()
+        found = {name: listeners.find_newest_heard(site.people[name], newest) for name in ROLES}
+        heard[visibility] = {name for name, change in found.items() if change > newest}
+        newest = max(found.values())
+    team = {"owner", "member", "chief", "support"}
+    assert heard == {
+        "private": {"owner", "support"},
+        "organization": team,
+        "public": {*ROLES},
+    }, "of staff only the database knows"

@@ -47,7 +47,7 @@ BY_ADDRESS: Final = {
     "/api/threads/{thread_id}/share/{token}": ("link", {"GET": 200}, 404),
 }
 """Paths with a secret in them: which one opens them, how, and what all others are told."""
-STREAMS: Final = ("/api/changes", "/fleet/live", "/threads/{thread_id}/live")
+STREAMS: Final = ("/api/changes", "/live", "/fleet/live", "/threads/{thread_id}/live")
 NOT_HERE: Final = ("/fleet/live",)
 """What is opened, and is not there: no fleet has its queue in this database."""
 TOKENS: Final = (*SCOPES, "machine")

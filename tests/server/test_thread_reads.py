@@ -120,7 +120,7 @@ NOTHING_SAID: Final = {
         "/account/usage",
     ),
     *("/api/webhooks", "/api/invitations", "/api/requests", "/join/{secret}"),
-    *("/fleet", "/fleet/live", "/static/{name}"),
+    *("/live", "/fleet", "/fleet/live", "/static/{name}"),
 }
 """Paths that answer a colleague, and tell nothing that was said in a thread."""
 
@@ -156,7 +156,7 @@ class Reader:
         headers = {"accept": "*/*", "cookie": f"treadle-session={self._cookie}"}
         token = self._token if path.startswith("/api/") else ""
         data = request(method, place + (f"?{query}" if query else ""), token, **headers)
-        if path not in ("/api/changes", "/threads/{thread_id}/live"):
+        if path not in ("/api/changes", "/live", "/threads/{thread_id}/live"):
             return self._site.server.send(data)
         with closing(self._site.server.connect()) as connection:  # goes on for ever
             connection.sendall(data)

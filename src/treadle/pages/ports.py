@@ -194,6 +194,13 @@ class PageSource(Protocol):
         """The whole output of a call."""
         ...
 
+    def follow_list(self) -> AsyncGenerator[None]:
+        """A word at once, whenever `list_rows` may give others, and now and then.
+
+        Ends when the visitor is let in no more, or the site stops.
+        """
+        ...
+
     def follow(
         self, thread_id: str, *, with_thread: bool = False
     ) -> AsyncGenerator[LiveState | None]:

@@ -66,7 +66,7 @@ _MEDIA_TYPES: Final = {
     "pages.css": "text/css",
     "live.js": "text/javascript",
     "stream.js": "text/javascript",
-    "fleet.js": "text/javascript",
+    "region.js": "text/javascript",
     "times.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
@@ -113,6 +113,7 @@ class Pages:
         """The paths."""
         pages = {
             "/": self._show_threads,
+            "/live": self._follow_list,
             "/threads/{thread_id}": self._show_thread,
             "/threads/{thread_id}/outputs/{call_id:path}": self._show_output,
             "/threads/{thread_id}/live": self._follow_thread,
@@ -185,11 +186,15 @@ class Pages:
         text = sanitize_text(data.decode("utf-8", "replace"))
         return PlainTextResponse(text, headers={**HEADERS, "content-disposition": "inline"})
 
+    async def _follow_list(self, request: Request) -> Response:
+        source = await self._find_source(request)
+        return await stream_words(source.follow_list())
+
     async def _follow_thread(self, request: Request) -> Response:
         page = read_number(request, "page")
         source = await self._find_source(request)
-        states = source.follow(request.path_params["thread_id"], with_thread=page is not None)
         with convert_errors():
+            states = source.follow(request.path_params["thread_id"], with_thread=page is not None)
             first = await anext(states)
         events = self._stream_states(first, states, make_links(request, page or 0))
         return StreamingResponse(events, headers=HEADERS, media_type="text/event-stream")
@@ -229,6 +234,26 @@ class Pages:
         if found is None or found.view.page != links.page:
             return None
         return found.render_items(links)
+
+
+async def stream_words(words: AsyncGenerator[None]) -> Response:
+    """A stream with an event for each word that a part of the page may be another.
+
+    Raises:
+        Exception: what the first word raises.
+    """
+    event = make_state_event(b"{}")
+    with convert_errors():
+        await anext(words)
+
+    async def stream() -> AsyncIterator[bytes]:
+        async with aclosing(words):
+            yield b"retry: 1000\n\n" + event
+            with suppress(TreadleError):
+                async for _ in words:
+                    yield event
+
+    return StreamingResponse(stream(), headers=HEADERS, media_type="text/event-stream")
 
 
 def make_static_route() -> Route:

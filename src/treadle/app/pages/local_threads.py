@@ -6,8 +6,9 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from anyio import to_thread
 from msgspec import Struct
@@ -37,6 +38,12 @@ page."""
 WATCHES_MAX: Final = 64
 LOOK_S: Final = 0.3
 """Between two looks at a thread that somebody watches."""
+LIST_LOOK_S: Final = 1.0
+"""Between two looks at the list: each asks how every journal stands."""
+LISTED_COUNT: Final = 50
+"""Threads that are looked at in the list."""
+
+State = TypeVar("State")
 
 
 class _KeptThread(Struct, frozen=True):
@@ -155,21 +162,33 @@ class LocalThreads:
         """See `PageSource`."""
         return read_output(self._store, self._check(thread_id), call_id).encode("utf-8", "replace")
 
-    async def follow(
+    async def follow_list(self) -> AsyncGenerator[None]:
+        """See `PageSource`. Those that changed last stand first, but for few that are pinned."""
+        look = partial(list_threads, self._store, limit=LISTED_COUNT)
+        async for _ in self._follow(look, LIST_LOOK_S):
+            yield
+
+    def follow(
         self, thread_id: str, *, with_thread: bool = False
     ) -> AsyncGenerator[LiveState | None]:
         """See `PageSource`. A page here has forms of its own, and is fetched: few look at it."""
         thread_id = self._check(thread_id)
+        return self._follow(partial(self._read_state, thread_id), LOOK_S)
+
+    async def _follow(
+        self, look: Callable[[], State], pause_s: float
+    ) -> AsyncGenerator[State | None]:
+        """What looks find, when it is another than before; `None` now and then if it is not."""
         state, silence_s = None, 0.0
         while True:
-            found = await to_thread.run_sync(lambda: self._read_state(thread_id))
+            found = await to_thread.run_sync(look)
             if found != state or silence_s >= HEARTBEAT_S:
                 yield None if found == state else found
                 state, silence_s = found, 0.0
             if self._is_stopping():
                 return
-            await asyncio.sleep(LOOK_S)
-            silence_s += LOOK_S
+            await asyncio.sleep(pause_s)
+            silence_s += pause_s
 
     def _read_state(self, thread_id: str) -> LiveState:
         """How far a thread is. Costs little: it is asked several times a second."""

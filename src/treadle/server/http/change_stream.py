@@ -263,6 +263,13 @@ class ChangeListeners:
                 return SeenVersion(key, one.version, self._last_change) if may else None
         return SeenVersion(key, 0, max(after, self._last_change))
 
+    def find_newest_heard(self, caller: Principal, after: int) -> int:
+        """The newest change that a caller hears of, or one after which only the database knows."""
+        known = self._find_known_changes(caller, after) if self._last_change else (b"", after)
+        if known is None:
+            return self._last_change or after
+        return known[1] if known[0] else after
+
     async def stream_events(
         self,
         listener: Listener,

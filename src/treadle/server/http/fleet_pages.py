@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
 from anyio import to_thread
 from sqlalchemy import Connection
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from treadle.errors import TreadleError
@@ -18,7 +17,7 @@ from treadle.fleet.overview import ORDER, describe_limit
 from treadle.fleet.task_acts import cancel_task, retry_task
 from treadle.models.prices.usage_text import describe_usage
 from treadle.pages.act_routes import make_request_id
-from treadle.pages.site import HEADERS, HEARTBEAT_S, PageRefusal, send_page
+from treadle.pages.site import HEADERS, PageRefusal, send_page, stream_words
 from treadle.server.context import Context, Principal
 from treadle.server.http.fleet_acts import (
     find_place,
@@ -27,10 +26,10 @@ from treadle.server.http.fleet_acts import (
     open_scheduler,
 )
 from treadle.server.http.page_site import PageSite
+from treadle.server.http.region_streams import follow_region
 from treadle.server.http.services import Services
 from treadle.server.journals.task_records import record_facts
 from treadle.server.refusals import (
-    Refusal,
     make_not_found_refusal,
     make_unauthorized_refusal,
 )
@@ -137,36 +136,11 @@ class FleetPages:
             raise make_unauthorized_refusal()
         if not await self._services.read_for_listeners(has_queue):
             raise make_not_found_refusal()
-        events = self._list_events(source.caller)
-        first = await anext(events)
+        return await stream_words(follow_region(self._services, source.caller, self._read_mark))
 
-        async def stream() -> AsyncGenerator[bytes]:
-            yield b"retry: 1000\n\n" + first
-            async for event in events:
-                yield event
+    async def _read_mark(self, caller: Principal, before: str) -> str:
+        def read(db: Connection) -> str:
+            change = find_newest_change(Context(db, caller, self._services.now()))
+            return f"{change} {read_queue_mark(db)}"
 
-        return StreamingResponse(stream(), headers=HEADERS, media_type="text/event-stream")
-
-    async def _list_events(self, caller: Principal) -> AsyncGenerator[bytes]:
-        """An event whenever the page may show something else, and now and then."""
-        services, seen, told_at = self._services, "", 0.0
-        loop = asyncio.get_running_loop()
-        with services.change_listeners.add_listener(caller) as listener:
-            while not services.change_listeners.is_stopping and listener.caller is not None:
-                listener.wake.clear()
-                try:
-                    found = await services.read_for_listeners(self._read_mark)
-                except Refusal:
-                    found = seen  # the database is away: it comes back
-                if found != seen or loop.time() - told_at >= HEARTBEAT_S:
-                    seen, told_at = found, loop.time()
-                    yield b"event: state\ndata: {}\n\n"
-                try:
-                    async with asyncio.timeout(services.config.poll_time_s):
-                        await listener.wake.wait()
-                except TimeoutError:
-                    continue
-
-    def _read_mark(self, db: Connection) -> str:
-        change = find_newest_change(Context(db, Principal(), self._services.now()))
-        return f"{change} {read_queue_mark(db)}"
+        return await self._services.read_for_listeners(read)

@@ -31,6 +31,7 @@ from treadle.server import search
 from treadle.server.accounts.sessions import make_form_key
 from treadle.server.context import Context, Principal, ThreadRead
 from treadle.server.http.change_stream import SeenVersion
+from treadle.server.http.region_streams import follow_region
 from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 from treadle.server.search import thread_families, thread_lists
@@ -160,6 +161,15 @@ class ServerThreads:
     def read_output(self, thread_id: str, call_id: str) -> bytes:
         """See `PageSource`."""
         return self.read(lambda context: read_whole_output(context, thread_id, call_id))
+
+    def follow_list(self) -> AsyncGenerator[None]:
+        """See `PageSource`. What the visitor may see no more is gone after a while."""
+        listeners = self._services.change_listeners
+
+        async def read_mark(caller: Principal, before: str) -> str:
+            return str(listeners.find_newest_heard(caller, int(before or 0)))
+
+        return follow_region(self._services, self.caller, read_mark)
 
     async def follow(
         self, thread_id: str, *, with_thread: bool = False

@@ -1,7 +1,7 @@
-// Keeps the page of a fleet up to date. Without it all can be read; reloading shows what is new.
+// Keeps a part of a page up to date: a list, a fleet. Without it reloading shows what is new.
 "use strict";
 (() => {
-  let shown = document.getElementById("fleet");
+  let shown = document.getElementById("region");
   let isFetching = false;
   let isDue = false;
 
@@ -12,10 +12,10 @@
     try {
       while (isDue) {
         isDue = false;
-        const answer = await fetch(location.pathname, { credentials: "same-origin" });
+        const answer = await fetch(location.pathname + location.search, { credentials: "same-origin" });
         if (!answer.ok) return;
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-        const fresh = page.getElementById("fleet");
+        const fresh = page.getElementById("region");
         if (!fresh) return;
         showLocalTimes(fresh);
         replace(fresh);
@@ -38,5 +38,5 @@
     if (next) next.focus({ preventScroll: true });
   };
 
-  new EventSource(shown.dataset.live).addEventListener("state", refresh);
+  followStream(() => shown.dataset.live, refresh);
 })();
