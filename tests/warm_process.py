@@ -38,11 +38,11 @@ import threading
 sys.path.pop(0)
 shim = ctypes.CDLL(os.environ["LD_PRELOAD"]) if "LD_PRELOAD" in os.environ else None
 import treadle
-for room in ("app", "cli", "config", "core", "exchange", "models", "runtime", "secrets", "store",
-             "sync", "terminal", "thread", "tools", "workspace"):
+for room in ("acp", "app", "cli", "config", "core", "exchange", "models", "runtime", "secrets",
+             "server", "store", "sync", "terminal", "thread", "tools", "workspace"):
     package = importlib.import_module("treadle." + room)
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if ".project" not in module.name:
+        if ".project" not in module.name and ".migrations." not in module.name:
             importlib.import_module(module.name)
 import platformdirs, uuid_utils
 from treadle.sandbox.detect import find_backend

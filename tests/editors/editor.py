@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import sys
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from acp.schema import (
     TextContentBlock,
 )
 
+import warm_process
 from models.loopback import Answer, Loopback, stream
 from models.speakers import KEYS, anthropic
 
@@ -114,9 +114,10 @@ class Editor:
 class Process:
     """A `treadle acp` and the connection to it."""
 
-    def __init__(self, connection: Any, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, connection: Any, process: warm_process.WarmProcess, pipes: Pipes) -> None:
         self.connection = connection
-        self.process = process
+        self.pipes = pipes
+        self._process = process
 
     async def begin(self, folder: Path) -> str:
         """A new session."""
@@ -133,15 +134,49 @@ class Process:
 
     async def kill(self) -> None:
         """SIGKILL."""
-        self.process.kill()
-        await self.process.wait()
+        self._process.kill()
+        await self.wait()
+
+    async def wait(self) -> int:
+        """The exit code."""
+        return await asyncio.to_thread(self._process.wait, WAIT_S)
 
     async def leave(self) -> int:
         """The editor vanishes; the exit code."""
-        stdin = self.process.stdin
-        assert stdin is not None
-        stdin.close()
-        return await asyncio.wait_for(self.process.wait(), WAIT_S)
+        self.pipes.writer.close()
+        return await self.wait()
+
+
+class Pipes:
+    """The ends of a process's standard input and output that are the editor's."""
+
+    def __init__(
+        self,
+        listening: asyncio.ReadTransport,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.listening = listening
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def open(cls, told: int, telling: int) -> Pipes:
+        """Those of two descriptors."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=2**24)
+        listening, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told, "rb")
+        )
+        transport, protocol = await loop.connect_write_pipe(
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(telling, "wb")
+        )
+        return cls(listening, reader, asyncio.StreamWriter(transport, protocol, None, loop))
+
+    def close(self) -> None:
+        """Neither is heard nor told anything more."""
+        self.listening.close()
+        self.writer.close()
 
 
 @asynccontextmanager
@@ -153,16 +188,14 @@ async def editing(
     **capabilities: Any,
 ) -> AsyncIterator[Process]:
     """A process of `treadle acp` that has shaken hands with the editor."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "treadle", "acp", *arguments),
-        cwd=folder,
-        env=dict(environment),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=2**24,
-    )
+    asked, asking = os.pipe()
+    told, telling = os.pipe()
+    process = warm_process.start(("acp", *arguments), folder, environment, (asked, telling, 2))
+    os.close(asked)
+    os.close(telling)
+    pipes = await Pipes.open(told, asking)
     connection = acp.connect_to_agent(
-        editor, process.stdin, process.stdout, use_unstable_protocol=True
+        editor, pipes.writer, pipes.reader, use_unstable_protocol=True
     )
     if editor.files is not None:
         files = FileSystemCapabilities(read_text_file=True, write_text_file=True)
@@ -172,10 +205,9 @@ async def editing(
             protocol_version=acp.PROTOCOL_VERSION,
             client_capabilities=ClientCapabilities(**capabilities),
         )
-        yield Process(connection, process)
+        yield Process(connection, process, pipes)
     finally:
         await connection.close()
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait)
+        pipes.close()

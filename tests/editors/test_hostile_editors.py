@@ -185,10 +185,9 @@ async def test_an_editor_that_hears_nothing_any_more_ends_it(
             session = await process.begin(repository)
             turn = asyncio.ensure_future(process.say(session, "go"))
             await editor.until(lambda: "begun" in str(editor.of("tool_call_update")))
-            transport: Any = process.process
-            transport._transport.get_pipe_transport(1).close()  # its other end stays open
+            process.pipes.listening.close()  # the other pipe stays open
             await process.connection.cancel(session_id=session)
-            assert await asyncio.wait_for(process.process.wait(), 60) == 0
+            assert await process.wait() == 0
             turn.cancel()
             await asyncio.gather(turn, return_exceptions=True)
         assert LocalStore(Places.find(environment)).find_holder(session) is None

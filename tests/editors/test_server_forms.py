@@ -16,8 +16,8 @@ from acp.schema import (
     ElicitationFormCapabilities,
 )
 
-from editors.editor import Editor, editing, provider, says
-from models.loopback import Loopback
+from editors.editor import Editor, Process, editing, provider, says
+from models.loopback import Loopback, Seen
 from treadle.acp.server_forms import can_show, make_mode, read_answer
 from treadle.server_questions import FormField, ServerAnswer, ServerQuestion
 
@@ -62,9 +62,14 @@ async def ask(editor: Editor, repository: Path, environment: dict[str, str], **c
         Loopback(*answers) as server,
         editing(editor, repository, {**environment, **provider(server)}, **can) as process,
     ):
-        session = await process.begin(repository)
-        assert await process.say(session, "greet") == "end_turn"
-        sent = [block for one in server.requests[-1].json["messages"] for block in one["content"]]
+        return await greet(process, repository, server)
+
+
+async def greet(process: Process, repository: Path, server: Loopback) -> str:
+    """What the server's tool gives in a session."""
+    session = await process.begin(repository)
+    assert await process.say(session, "greet") == "end_turn"
+    sent = [block for one in server.requests[-1].json["messages"] for block in one["content"]]
     (result,) = (one for one in sent if isinstance(one, dict) and one["type"] == "tool_result")
     return json.dumps(result["content"])
 
@@ -84,21 +89,28 @@ async def test_a_form_is_filled_out_in_the_editor_and_a_model_is_asked_with_a_ye
     assert "a wish" in json.dumps(wish["content"])
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        DeclineElicitationResponse(action="decline"),
-        accept(name=7),
-        accept(),
-        acp.RequestError(-32603, "no form today"),
-    ],
-    ids=["no", "of another type", "left out", "an error"],
-)
+def is_over(seen: Seen) -> bool:
+    """Whether a request is for what comes behind the call."""
+    return "tool_result" in json.dumps(seen.json["messages"])
+
+
 async def test_what_is_no_answer_to_a_form_is_given_to_no_server(
-    repository: Path, environment: dict[str, str], judge: None, said: Any
+    repository: Path, environment: dict[str, str], judge: None
 ) -> None:
-    told = await ask(FormEditor(said), repository, environment, elicitation=FORMS)
-    assert "asked: " not in told
+    no_answers = {
+        "no": DeclineElicitationResponse(action="decline"),
+        "of another type": accept(name=7),
+        "left out": accept(),
+        "an error": acp.RequestError(-32603, "no form today"),
+    }
+    editor, told = FormEditor(None), {}
+    async with Loopback(lambda seen: says("done") if is_over(seen) else says("", GREET)) as server:
+        environment = {**environment, **provider(server)}
+        async with editing(editor, repository, environment, elicitation=FORMS) as process:
+            for name, editor.said in no_answers.items():
+                told[name] = await greet(process, repository, server)
+    assert len(editor.forms) == len(no_answers)
+    assert {name: text for name, text in told.items() if "asked: " in text} == {}
 
 
 async def test_an_editor_that_shows_no_forms_is_asked_nothing_of_the_kind(

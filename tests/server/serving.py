@@ -7,12 +7,11 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+import warm_process
 from server.running import PATIENCE_S
 
 _LISTENS: Final = re.compile(r"listening on http://127\.0\.0\.1:(\d+)")
@@ -26,27 +25,17 @@ class Served:
         url: its database.
         home: its home; a token that it prints is kept there, as an operator would.
         options: more of the command line.
-        program: how `treadle` is started.
     """
 
-    def __init__(
-        self,
-        url: str,
-        home: Path,
-        *options: str,
-        environment: Mapping[str, str] | None = None,
-        program: Sequence[str] = (sys.executable, "-m", "treadle"),
-    ) -> None:
+    def __init__(self, url: str, home: Path, *options: str) -> None:
         self.database_url = url
         self._home = home
         self._options = options
-        self._environment = environment or {}
-        self._program = program
         self.port = 0
         self.token = ""
         self.log: list[str] = []
-        self._process: subprocess.Popen[str] | None = None
-        self._reader: threading.Thread | None = None
+        self._process: warm_process.WarmProcess | None = None
+        self._readers: list[threading.Thread] = []
         self._is_up = threading.Event()
         self._has_told = threading.Event()
 
@@ -64,45 +53,45 @@ class Served:
     def start(self) -> Served:
         """Begin, and wait until it listens."""
         self._is_up.clear()
-        self._process = subprocess.Popen(
-            [
-                *(*self._program, "serve", "--port", "0"),
-                *("--database", self.database_url, *self._options),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, "TREADLE_HOME": str(self._home), **self._environment},
+        out, out_end = os.pipe()
+        log, log_end = os.pipe()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        self._process = warm_process.start(
+            ("serve", "--port", "0", "--database", self.database_url, *self._options),
+            Path.cwd(),
+            {**os.environ, "TREADLE_HOME": str(self._home)},
+            (nothing, out_end, log_end),
+            is_leader=True,
         )
-        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
-        self._reader.start()
-        self._token_reader = threading.Thread(
-            target=self._read_token, args=(self._process,), daemon=True
-        )
-        self._token_reader.start()
+        for handle in (nothing, out_end, log_end):
+            os.close(handle)
+        self._readers = [
+            threading.Thread(target=read, args=(os.fdopen(pipe),), daemon=True)
+            for read, pipe in ((self._read, log), (self._read_token, out))
+        ]
+        for reader in self._readers:
+            reader.start()
         assert self._is_up.wait(PATIENCE_S), self.log
         assert self.port, "".join(self.log)
         return self
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            self.log.append(line)
-            found = _LISTENS.search(line)
-            if found:
-                self.port = int(found[1])
-                self._is_up.set()
+    def _read(self, log: IO[str]) -> None:
+        with log:
+            for line in log:
+                self.log.append(line)
+                found = _LISTENS.search(line)
+                if found:
+                    self.port = int(found[1])
+                    self._is_up.set()
         self._is_up.set()
 
-    def _read_token(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            found = _TOKEN.search(line)
-            if found:
-                self.token = found[0]
-                self._has_told.set()
+    def _read_token(self, out: IO[str]) -> None:
+        with out:
+            for line in out:
+                found = _TOKEN.search(line)
+                if found:
+                    self.token = found[0]
+                    self._has_told.set()
 
     def owner_token(self) -> str:
         """What the first start on an empty database prints."""
@@ -121,12 +110,8 @@ class Served:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             code = process.wait(PATIENCE_S)
-        for thread in (self._reader, self._token_reader):
-            assert thread is not None
-            thread.join()
-        for pipe in (process.stdout, process.stderr):
-            assert pipe is not None
-            pipe.close()
+        for reader in self._readers:
+            reader.join()
         self._process = None
         return code
 

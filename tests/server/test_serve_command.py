@@ -12,6 +12,8 @@ from types import TracebackType
 
 import pytest
 
+import warm_process
+from case_tables import for_every_row
 from server.databases import Templates
 from server.running import PATIENCE_S, Running, request
 
@@ -67,13 +69,8 @@ def serve(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command, to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "treadle", *arguments],
-        env={**os.environ, "TREADLE_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    environment = {**os.environ, "TREADLE_HOME": str(home)}
+    return warm_process.run(arguments, home, environment, None, PATIENCE_S)
 
 
 def test_the_first_start_tells_a_token_and_the_second_does_not(tmp_path: Path) -> None:
@@ -145,8 +142,8 @@ def test_a_stop_with_open_streams_takes_no_time(tmp_path: Path, url: str) -> Non
             assert server.end()[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "words"),
+@for_every_row(
+    "options, code, words",
     [
         (("--host", "0.0.0.0"), 2, "plain HTTP shows tokens"),
         (("--host", "nowhere.invalid", "--behind-proxy"), 2, "no address of this machine"),
