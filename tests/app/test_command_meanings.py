@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.app.command_meanings import MEANINGS, suggest_command, suggest_slash_command
 from treadle.cli.main import COMMANDS
 from treadle.terminal.chat import Chat
@@ -28,8 +27,8 @@ def test_every_word_is_answered_in_both_faces() -> None:
     assert [w for w in words - {*COMMANDS} if not suggest_command(w, COMMANDS)] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
+@for_every_row(
+    "name, told",
     [
         ("q", "; did you mean /quit?"),
         ("RESET", "; did you mean /new?"),
@@ -48,8 +47,8 @@ def test_a_slash_command_that_is_none(name: str, told: str) -> None:
     assert suggest_slash_command(name, SLASH) == told
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
+@for_every_row(
+    "name, told",
     [
         ("undo", "; did you mean rewind?"),
         ("ls", "; did you mean list?"),

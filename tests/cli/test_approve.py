@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from cli.test_ask import QUESTION, Terminal
 from cli.test_run import FIX, HELLO, git
@@ -328,8 +329,8 @@ def test_a_yes_to_several_changes_of_one_file_stands_for_each_in_its_turn(
     assert treadle("verify", thread).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@for_every_row(
+    "arguments, words",
     [
         (["--yes", "--no", "x"], "give one of them"),
         (["--always"], "--always goes with --yes"),
@@ -352,8 +353,7 @@ def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(
 ) -> None:
     version = only_thread(treadle)["version"]
     done = treadle("approve", waiting, *arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
     assert only_thread(treadle)["version"] == version
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.errors import (
     AgentFailed,
     ApprovalNeeded,
@@ -22,8 +21,8 @@ from treadle.errors import (
 from treadle.exit_codes import code_of
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
+@for_every_row(
+    "error, code",
     [
         (UsageError(""), 2),
         (ConfigError(""), 2),
@@ -38,7 +37,6 @@ from treadle.exit_codes import code_of
         (ThreadBusyError(""), 75),
         (DiskError("write", "x", OSError(28, "full")), 75),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, TreadleError) else "",
 )
 def test_an_error_has_the_exit_code_of_its_class(error: TreadleError, code: int) -> None:
     assert code_of(error) == code

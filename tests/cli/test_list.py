@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from core.samples import answer, said
 from store.shelf import Shelf, fill
@@ -194,7 +195,7 @@ def test_times_are_those_of_the_clocks_here(
     assert local_time("2026-07-01T22:30:00.000000Z") == "2026-07-02 00:30"
 
 
-@pytest.mark.parametrize("text", ["soon", "7", "7m", "999999d", "2026-13-01", "0000-01-01", "-1d"])
+@for_every_row("text", ["soon", "7", "7m", "999999d", "2026-13-01", "0000-01-01", "-1d"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="no time"):
         parse_moment(text, NOW)

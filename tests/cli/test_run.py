@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from treadle.app.sessions.approval_modes import MODES
 from treadle.app.sessions.sub_agents import KINDS
@@ -248,8 +249,8 @@ def test_what_would_steer_a_terminal_is_not_shown(treadle: Run, script: Script) 
 # ---- what goes wrong ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@for_every_row(
+    "arguments, words",
     [
         (["-p", " "], "the prompt is empty"),
         (["-p", "x", "-m", "nobody:knows"], "there is no provider 'nobody'"),

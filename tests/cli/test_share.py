@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from case_tables import for_every_row
 from cli.teams import Machine, Team
 from sync.wire_server import WireServer, reply
 from treadle.cli.share_command import parse_expiry
@@ -105,8 +106,8 @@ def test_one_way_of_sharing_is_named(laptop: Machine, options: tuple[str, ...]) 
     assert laptop("share", "0190", *options).returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "at"),
+@for_every_row(
+    "text, at",
     [
         ("12h", "2026-11-21T20:15:30.123456Z"),
         ("7d", "2026-11-28T08:15:30.123456Z"),
@@ -118,7 +119,7 @@ def test_an_expiry_is_counted_from_now_on(text: str, at: str) -> None:
     assert parse_expiry(text, NOW) == at
 
 
-@pytest.mark.parametrize("text", ["yesterday", "2020-01-01", "0d", "soon", "", "-1d", "99999d"])
+@for_every_row("text", ["yesterday", "2020-01-01", "0d", "soon", "", "-1d", "99999d"])
 def test_an_expiry_that_has_passed_or_is_none_is_a_mistake(text: str) -> None:
     import click
 

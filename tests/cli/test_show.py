@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from cli.made_once import Once
 from cli.made_once import once as once
@@ -208,8 +209,8 @@ def test_a_minute_or_a_day_means_its_end(treadle: Run, thread: str) -> None:
         assert shown(treadle, thread, "--at", text)["version"] == now["version"]
 
 
-@pytest.mark.parametrize(
-    ("text", "end"),
+@for_every_row(
+    "text, end",
     [
         ("2026-11-20T15:30Z", "2026-11-20T15:30:59.999999Z"),
         ("2026-11-20 15:30:10Z", "2026-11-20T15:30:10.999999Z"),

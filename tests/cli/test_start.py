@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from cli.test_signals import SLOW, Script, Turn
 from store.shelf import CREATOR, fill
@@ -162,8 +163,8 @@ def test_threads_that_cannot_be_listed_do_not_spoil_the_welcome(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("counts", "words"),
+@for_every_row(
+    "counts, words",
     [
         ({}, "stopped in the middle"),
         ({"open_calls": 1}, "1 call not over"),

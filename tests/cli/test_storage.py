@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from cli.made_once import Once
 from cli.made_once import once as once
@@ -376,8 +377,8 @@ def test_nothing_is_there_at_first_and_that_is_no_error(treadle: Run) -> None:
     assert json.loads(treadle("du", "--json").stdout)["size"] == 0
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
+@for_every_row(
+    "size, text",
     [
         (0, "0 B"),
         (1023, "1023 B"),

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from case_tables import for_every_row
 from cli.teams import EDITS, Machine, Team
 from sync.wire_server import WireServer, reply
 from treadle.app.sync.team_threads import _fetch_pages
@@ -283,7 +284,7 @@ def test_the_options_of_list_hold_on_the_server(pair: Pair) -> None:
     assert "1 more" in pair.bob("list", "--team", "--owner", pair.name, "--limit", "1").stderr
 
 
-@pytest.mark.parametrize("most", [1, PAGE_MAX, PAGE_MAX + 1, 3 * PAGE_MAX, None])
+@for_every_row("most", [1, PAGE_MAX, PAGE_MAX + 1, 3 * PAGE_MAX, None])
 def test_pages_are_asked_for_until_there_is_enough_and_each_thread_comes_once(
     most: int | None,
 ) -> None:

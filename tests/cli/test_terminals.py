@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from cli.conftest import Run
 from treadle.app.threads.call_text import describe_call, preview_output
 from treadle.core.messages import ToolCall
@@ -165,8 +166,8 @@ def test_who_reads_no_further_is_told_nothing(
     assert (done.returncode, done.stderr) == (UNREAD, b"")
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "words"),
+@for_every_row(
+    "name, arguments, words",
     [
         ("shell", '{"command": ["bash", "-lc", "ls"]}', "shell bash -lc ls"),
         ("bash", '{"command": ["ls", "-l"]}', "$ ls -l"),

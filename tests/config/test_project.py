@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from config.conftest import Desk
 from treadle.config.loader import check_project_file
 from treadle.config.project_file import (
@@ -204,8 +205,8 @@ def test_a_project_with_a_file_in_the_place_of_the_folder_has_no_settings(desk: 
 # ---- what it may say ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "told"),
+@for_every_row(
+    "text, line, told",
     [
         ('approval_mode = "auto"\n', 1, 'may not set approval_mode = "auto"'),
         ("\nlocal_only = false\n", 2, "may not set local_only = false"),
@@ -257,8 +258,8 @@ def test_a_trusted_file_may_not_widen_what_its_user_allowed(
 MODES = ("plan", "ask", "auto-edit", "auto")
 
 
-@pytest.mark.parametrize("users", [None, *MODES])
-@pytest.mark.parametrize("projects", MODES)
+@for_every_row("users", [None, *MODES])
+@for_every_row("projects", MODES)
 def test_a_projects_approval_mode_holds_unless_it_is_wider_than_its_users(
     desk: Desk, users: ApprovalMode | None, projects: ApprovalMode
 ) -> None:

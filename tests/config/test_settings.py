@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from config.conftest import Desk
 from treadle.config.approval_modes import APPROVAL_MODES
 from treadle.config.loader import ENVIRONMENT, _SettingLayers
@@ -61,8 +62,8 @@ def test_the_built_in_table_keeps_the_rules() -> None:
     assert list(find_faults(read_defaults())) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@for_every_row(
+    "text, told",
     [
         (
             'a = 1\n# x\nmax_steps = "many"\n',
@@ -131,7 +132,7 @@ def test_a_mistake_is_told_with_its_file_and_line(text: str, told: str, mistake:
     assert "\n" not in said
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "line",
     [
         'key_env = "sk-hunter2"',

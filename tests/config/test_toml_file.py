@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.config.toml_file import STATEMENT_LINES_MAX, parse_toml
 from treadle.errors import ConfigError
 
@@ -76,8 +77,8 @@ def test_a_value_of_very_many_lines_ends_the_numbers_and_nothing_else() -> None:
     assert file.lines == {("a",): 1}
 
 
-@pytest.mark.parametrize(
-    ("data", "told"),
+@for_every_row(
+    "data, told",
     [
         (b"a = 1\nb = \n", "f:2: not valid TOML: Invalid value"),
         (b"a = 1\n\nb = [\n1,\n", "f:4: not valid TOML: "),

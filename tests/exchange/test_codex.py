@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from exchange.recorded import (
     CODEX,
     META,
@@ -104,8 +105,8 @@ def test_a_compaction_is_one_here_too(payload: dict[str, Any]) -> None:
     assert len(fold.conversation) == len(ROUND)
 
 
-@pytest.mark.parametrize(
-    ("output", "text", "is_error"),
+@for_every_row(
+    "output, text, is_error",
     [
         ("plain", "plain", False),
         ({"content": "told", "success": False}, "told", True),
@@ -166,8 +167,8 @@ def test_only_the_request_of_what_an_editor_sends_is_the_prompt() -> None:
     assert (talk_of(draft), draft.title) == ([("user", "mend it")], "mend it")
 
 
-@pytest.mark.parametrize(
-    ("output", "is_error"),
+@for_every_row(
+    "output, is_error",
     [
         ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nboom", True),
         ("Chunk ID: a\nProcess exited with code 2\nOutput:\nFAILED", True),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from exchange.recorded import (
     GEMINI,
     GEMINI_LOG,
@@ -128,7 +129,7 @@ def test_what_people_typed_becomes_a_thread_for_each_session() -> None:
     assert talk_of(draft_of(found[0])) == [("user", "one"), ("user", "more")]
 
 
-@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [3], {"messages": 3}, {"history": [{}]}])
+@for_every_row("value", [None, 3, "x", [], {}, [3], {"messages": 3}, {"history": [{}]}])
 def test_anything_else_is_not_taken_for_a_session_and_does_no_harm(value: Any) -> None:
     assert not is_session_data(value)
     for session in convert_value(value, "x", Counter()):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from exchange.recorded import CLAUDE, CODEX, GEMINI, GEMINI_LOG
 from treadle.errors import UsageError
 from treadle.exchange.imported_ids import make_imported_id
@@ -139,8 +140,8 @@ def test_reading_lines_never_fails(pieces: list[bytes]) -> None:
 # ---- times and ids -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "told"),
+@for_every_row(
+    "value, told",
     [
         ("2025-10-01T08:00:00.123Z", "2025-10-01T08:00:00.123000Z"),
         ("2025-10-01T10:00:00+02:00", "2025-10-01T08:00:00.000000Z"),

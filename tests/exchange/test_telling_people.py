@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from core.samples import CONFIG, answer, call, ended, failure, said, success
 from store.shelf import Shelf
 from thread.journals import HEADER, PLAIN, at, random_batches, write
@@ -105,7 +106,7 @@ def test_of_a_command_that_began_its_end_is_told_or_that_it_is_not_known() -> No
     ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@for_every_row("text", HOSTILE)
 def test_no_text_gets_out_of_its_place_in_markdown(text: str) -> None:
     told = to_markdown(conversation(text, "plain"), describe_usage)
     outside = [
@@ -273,8 +274,8 @@ def test_a_text_that_looks_like_a_journal_begins_none() -> None:
     assert split_journals(data) == [data]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
+@for_every_row(
+    "text, told",
     [
         ("- x\n  ```\n<img src=x>", "- x\n  \\```\n\\<img src=x>"),
         ("`a <img>\n`<img>`", "`a \\<img>\n`\\<img>`"),

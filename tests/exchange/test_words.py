@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from core.samples import broken, decided, required
 from thread.journals import ENTRY_KINDS, EVERY_ENTRY
 from treadle.core.approval import Modified, Rejected
@@ -43,8 +42,8 @@ def test_every_entry_whose_row_has_words_says_something() -> None:
     assert {type(entry) for entry in silent} == {ToolStarted}
 
 
-@pytest.mark.parametrize(
-    ("entry", "words"),
+@for_every_row(
+    "entry, words",
     [
         (
             required("a"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from treadle import LocalStore, MCPRule, MCPServer, tool
 from treadle.core.messages import ToolCall
 from treadle.core.tools import (
@@ -115,8 +116,8 @@ def test_a_call_is_judged_as_the_tool_that_it_names(
     assert tools.refusal_of(made) is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
+@for_every_row(
+    "arguments, said",
     [
         ('{"name": "many__none", "arguments": {}}', "search_tools finds those there are"),
         ('{"name": "mine", "arguments": {}}', "search_tools finds those there are"),

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from anthropic import AsyncAnthropic
 
+from case_tables import for_every_row
 from models.anthropic_streams import (
     FAILED,
     REDACTED_DATA,
@@ -93,7 +94,7 @@ def comparable(block: dict[str, Any]) -> dict[str, Any]:
 WHOLE = sorted(STREAMS.keys() - FAILED.keys() - {"max_tokens in thinking"})
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@for_every_row("name", WHOLE)
 async def test_a_stream_becomes_what_the_official_sdk_makes_of_it(name: str) -> None:
     theirs = await judged(STREAMS[name])
     async with Loopback(stream(STREAMS[name])) as server:
@@ -134,8 +135,8 @@ async def test_the_sdk_takes_a_refusal_for_a_message_and_we_do_not() -> None:
     assert end.error.usage == Usage(theirs.usage.input_tokens, theirs.usage.output_tokens)
 
 
-@pytest.mark.parametrize(
-    ("data", "how", "kind"),
+@for_every_row(
+    "data, how, kind",
     [
         (STREAMS["overloaded"], {}, "overloaded"),
         (STREAMS["text"][:600], {"is_cut": True}, "cut_stream"),
@@ -331,7 +332,7 @@ async def test_tokens_are_counted_by_the_api() -> None:
     assert seen.json.keys() == {"model", "messages", "system"}
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "answer",
     [
         refusal(401, {"type": "error", "error": {"type": "authentication_error"}}),

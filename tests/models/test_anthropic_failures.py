@@ -47,8 +47,8 @@ def body(kind: str, message: str = "what it says") -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "kind"),
+@for_every_row(
+    "status, said, kind",
     [
         (400, body("invalid_request_error"), "bad_request"),
         (
@@ -94,8 +94,8 @@ async def test_a_status_without_words_of_the_api_is_told_by_itself(
     assert f"HTTP {status}" in error.message
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected"),
+@for_every_row(
+    "headers, expected",
     [
         ({"retry_after": "7"}, 7.0),
         ({"retry_after": "0.5"}, 0.5),
@@ -143,7 +143,7 @@ async def test_the_key_follows_no_redirect() -> None:
         assert other.requests == []
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "answer",
     [
         Answer((b"<html>Sign in</html>",), 200, {"content-type": "text/html"}),
@@ -184,8 +184,8 @@ async def test_tls_at_a_port_that_speaks_none_is_a_failure_of_the_network() -> N
         assert (await failure_at(f"https://127.0.0.1:{port}")).kind.value == "network"
 
 
-@pytest.mark.parametrize(
-    ("sent", "kind"),
+@for_every_row(
+    "sent, kind",
     [
         (b"", "network"),
         (b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n", "cut_stream"),

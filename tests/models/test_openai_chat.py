@@ -108,7 +108,7 @@ READABLE = [
 """The dialects that the SDK can read; the others it takes for something else, or fails at."""
 
 
-@pytest.mark.parametrize("name", READABLE)
+@for_every_row("name", READABLE)
 async def test_the_sdk_reads_the_same_answer(name: str) -> None:
     theirs = (await judged(STREAMS[name])).choices[0].message
     ours = (await response_to(STREAMS[name])).message
@@ -122,7 +122,7 @@ async def test_the_sdk_reads_the_same_answer(name: str) -> None:
         assert ours_called == theirs_called
 
 
-@pytest.mark.parametrize("name", ["openai text", "openai tools", "openrouter", "vllm"])
+@for_every_row("name", ["openai text", "openai tools", "openrouter", "vllm"])
 async def test_the_sdk_reads_the_same_usage(name: str) -> None:
     theirs = (await judged(STREAMS[name])).usage
     ours = (await response_to(STREAMS[name])).usage
@@ -200,8 +200,8 @@ async def test_one_connection_serves_many_requests() -> None:
 # --- reasoning
 
 
-@pytest.mark.parametrize(
-    ("name", "fields"),
+@for_every_row(
+    "name, fields",
     [
         ("deepseek", {"reasoning_content": "The user wants the date."}),
         ("groq", {"reasoning": "Need the files."}),

@@ -153,7 +153,7 @@ async def test_the_answer_is_what_the_official_sdk_makes_of_the_stream(name):
         assert ours.message.content == theirs.output_text
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@for_every_row("name", FAILURES)
 async def test_what_the_official_sdk_does_not_complete_is_an_error_here(name):
     async with Loopback(stream(FAILURES[name])) as server:
         try:

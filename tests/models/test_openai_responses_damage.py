@@ -218,7 +218,7 @@ def test_streams_with_random_damage_never_make_another_message():
     assert outcomes == {"equal", LlmErrorKind.INVALID_RESPONSE, LlmErrorKind.CUT_STREAM}
 
 
-@pytest.mark.parametrize("name", ["text and call", "summaries", "search", "refusal"])
+@for_every_row("name", ["text and call", "summaries", "search", "refusal"])
 def test_a_value_of_any_wrong_type_is_refused_or_harmless(name):
     events = events_from(name)
     expected = gist(completed(ANSWERS[name]).message)

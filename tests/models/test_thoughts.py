@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from models import anthropic_streams, openai_chat_streams, openai_responses_streams
 from models.conformance import request
 from treadle.core.events import LlmEvent
@@ -55,7 +56,7 @@ def test_all_that_was_shown_of_thinking_can_be_read_afterwards(name: str) -> Non
     assert thinking >= 2, "the streams of this format hold no thinking"
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "block",
     [
         *("[]", "1", "null", '{"type":"thinking"}', '{"type":"thinking","thinking":7}'),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from case_tables import for_every_row
 from treadle.process.environment import clean_environment
 
 
@@ -39,7 +38,7 @@ def test_credentials_pagers_and_editors_stay_out_of_the_environment() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "name",
     [
         *("LD_PRELOAD", "LD_AUDIT", "LD_DEBUG", "LD_DEBUG_OUTPUT"),

@@ -7,10 +7,10 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from processor_time import slow
 from treadle.core.tools import RiskLevel
 from treadle.risk.advice import ADVICE, COMMAND_LENGTH_MAX
@@ -54,7 +54,7 @@ def test_every_text_has_an_answer(text: str) -> None:
     settings_written(text)
 
 
-@pytest.mark.parametrize("part", range(4))
+@for_every_row("part", range(4))
 def test_what_a_text_costs_grows_with_its_length_whatever_its_shape(part: int) -> None:
     pairs = [*product(HEADS, WORDS), *(("", shape) for shape in SHAPES + WORDS)]
     texts = {

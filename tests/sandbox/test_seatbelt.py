@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.sandbox.box import Sandbox
 from treadle.sandbox.bubblewrap import Mounts
 from treadle.sandbox.detect import BACKENDS, BACKENDS_OF, find_backend, try_seatbelt
@@ -175,7 +176,7 @@ def test_the_network_is_there_or_not_and_sockets_of_agents_never() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "name",
     [
         'a"b',

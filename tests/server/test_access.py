@@ -10,6 +10,7 @@ import pytest
 from msgspec import Struct, json
 from sqlalchemy import insert, or_, select, update
 
+from case_tables import for_every_row
 from server.people import People, at
 from server.planting import MISSING, id_of, plant
 from treadle.api.error_codes import ErrorCode
@@ -289,9 +290,7 @@ def _missing(people: People, caller: str) -> dict[Verb, tuple[object, ...]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name", ["", "T-", "x" * 10_000, "T-\0", "\ud800", "T-%", "'; --", MISSING.upper()]
-)
+@for_every_row("name", ["", "T-", "x" * 10_000, "T-\0", "\ud800", "T-%", "'; --", MISSING.upper()])
 def test_what_is_no_id_is_answered_like_what_does_not_exist(world: People, name: str) -> None:
     for caller in ("owner", "support", "nobody"):
         with world.reading(caller) as context:

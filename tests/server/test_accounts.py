@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import func, select, update
 
+from case_tables import for_every_row
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
 from treadle.api.types import (
@@ -114,7 +115,7 @@ def test_names_differ_in_more_than_the_size_of_letters(people: People) -> None:
         assert accounts.get_user(context, "ADA.L_X-1").organization == "acme"
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "name",
     ["", " ", "a b", "-a", ".a", "@a", "a\n", "a\0", "é", "\ud800", "a" * 101, "a/b", "²", "İ"],
 )

@@ -18,6 +18,7 @@ import pytest
 from psycopg import OperationalError
 from sqlalchemy import Connection, event, insert, select, text, update
 
+from case_tables import for_every_row
 from core.samples import answer, said
 from server import pushing_process
 from server.chains import chain, kept, push, row, rows_of
@@ -317,7 +318,7 @@ def test_a_sqlite_that_loses_what_it_acknowledged_is_refused(
     database.dispose()
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "url",
     [
         "",

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from server.chains import chain, push, row, rows_of, thread_id
 from server.people import People
 from treadle.api.error_codes import ErrorCode
@@ -132,7 +133,7 @@ def test_what_is_not_here_cannot_be_replaced(people: People) -> None:
     assert (refusal.code, refusal.problem.server_version) == (ErrorCode.CONFLICT, 0)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "body",
     [
         b"",

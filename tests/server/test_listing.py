@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import insert
 
+from case_tables import for_every_row
 from server.people import People, at
 from server.search.corpus import EMPTY, add, id_of
 from treadle.api.error_codes import ErrorCode
@@ -165,7 +166,7 @@ def test_others_see_no_deleted_and_no_private_thread(shown: People) -> None:
     assert listed(shown, "") == [4]
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "given",
     [
         {"commit": ["xyz"]},
@@ -185,7 +186,6 @@ def test_others_see_no_deleted_and_no_private_thread(shown: People) -> None:
         {"until": [""]},
         {"commit": [""]},
     ],
-    ids=lambda given: str(given)[:30].encode("ascii", "replace").decode(),
 )
 def test_a_value_of_another_form_is_refused(given: dict[str, list[str]]) -> None:
     with pytest.raises(Refusal) as caught:

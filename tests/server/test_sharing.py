@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, delete, select, update
 
+from case_tables import for_every_row
 from core.samples import CONFIG, answer, call, said
 from server.people import People, at, populate
 from server.planting import THREAD, plant, plant_records
@@ -326,7 +327,7 @@ def test_a_link_to_a_thread_that_is_gone_leads_nowhere(planted: People, column: 
     assert isinstance(_open(planted, token), SharedThread), "a restored one is shown again"
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text", ["", "x", "trs_", "\ud800", "\0" * 53, "é" * 53, "trs_" + "0" * 49, "x" * 100_000]
 )
 def test_what_is_no_link_leads_nowhere(planted: People, text: str) -> None:

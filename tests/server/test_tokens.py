@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 
+from case_tables import for_every_row
 from server.people import People, at
 from treadle.api.error_codes import ErrorCode
 from treadle.server.accounts import tokens
@@ -92,7 +93,7 @@ def test_no_token_is_anybody(database: Database) -> None:
         assert tokens.identify_caller(db, None, at()) == ANONYMOUS
 
 
-@pytest.mark.parametrize("text", ["", " ", "\ud800", "\0", "trd_", "é" * 53, "x" * 100_000])
+@for_every_row("text", ["", " ", "\ud800", "\0", "trd_", "é" * 53, "x" * 100_000])
 def test_what_is_no_token_is_refused_like_a_wrong_one(database: Database, text: str) -> None:
     with database.read() as db:
         with pytest.raises(Refusal) as garbage:
@@ -193,11 +194,22 @@ def test_a_token_made_with_a_token_does_not_outlive_it(people: People) -> None:
         assert tokens.make_token(context, limited.user_id or 0, "t").expires_at is None
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
-    ["", "never", "2026-11-21", "2026-11-21T08:15:30", "9999-12-31T23:59:59-12:00", "0",
-     "0001-01-01T00:00:00+12:00", at(), at(-1), "\0", "2026-02-30T00:00:00Z"],
-)  # fmt: skip
+    [
+        "",
+        "never",
+        "2026-11-21",
+        "2026-11-21T08:15:30",
+        "9999-12-31T23:59:59-12:00",
+        "0",
+        "0001-01-01T00:00:00+12:00",
+        at(),
+        at(-1),
+        "\0",
+        "2026-02-30T00:00:00Z",
+    ],
+)
 def test_a_time_that_is_none_or_is_over_makes_no_token(people: People, text: str) -> None:
     with people.writing() as context, pytest.raises(Refusal) as caught:
         tokens.make_token(context, people["owner"].user_id or 0, "t", text)

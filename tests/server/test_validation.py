@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.api.error_codes import ErrorCode
 from treadle.server.refusals import Refusal
 from treadle.server.threads.json_validation import DEPTH_MAX, check_json
@@ -46,7 +47,7 @@ def test_a_name_that_stands_twice_is_seen_anywhere(one: Any, other: Any, name: s
     assert is_refused(data.encode())
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "data",
     [
         b"",
@@ -83,7 +84,7 @@ def test_what_readers_take_differently_is_refused(data: bytes) -> None:
     assert is_refused(data)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "data",
     [
         b'"\\u0000"',

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from core.samples import said
 from store.shelf import CREATOR, Shelf, fill
 from treadle.errors import DamagedJournalError, UnknownThreadError
@@ -92,8 +93,8 @@ def test_a_torn_end_that_is_cut_off_and_written_over_is_no_change(
     assert news(follower) == [3]
 
 
-@pytest.mark.parametrize("changed", range(1, 9))
-@pytest.mark.parametrize("count", [7, 8, 9])
+@for_every_row("changed", range(1, 9))
+@for_every_row("count", [7, 8, 9])
 def test_a_rewritten_journal_is_read_anew_from_where_it_differs(
     shelf: Shelf, thread: str, changed: int, count: int
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from case_tables import for_every_row
 from core.samples import said
 from store.shelf import Shelf, fill
 from thread.journals import ENTRY_KINDS
@@ -115,7 +116,7 @@ def test_a_golden_thread_is_verified(old_shelf: Shelf, thread_id: str) -> None:
     assert (report.condition, report.is_good) == ("clean", True), report.text
 
 
-@pytest.mark.parametrize("thread_id", EXPECTED)
+@for_every_row("thread_id", EXPECTED)
 def test_a_golden_snapshot_is_read(thread_id: str) -> None:
     snapshot = decode_snapshot((FORMAT_1 / f"{thread_id}.json").read_bytes())
     assert snapshot is not None
@@ -140,7 +141,7 @@ def test_a_golden_thread_can_be_gone_on_with(old_shelf: Shelf, thread_id: str) -
     assert old_shelf.store.load(thread_id).fold.document() == document
 
 
-@pytest.mark.parametrize("thread_id", EXPECTED)
+@for_every_row("thread_id", EXPECTED)
 def test_the_same_entries_written_today_are_the_same_bytes(thread_id: str) -> None:
     """If this fails, the format has changed: undo that, or make it a new format version."""
     batches: list[list[Record]] = []

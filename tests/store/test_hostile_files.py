@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from case_tables import for_every_row
 from core.samples import said
 from store.hostile import Bench
 from store.hostile_kinds import HOSTILE, NAMES
@@ -98,8 +99,36 @@ def only_its_own_files(before: dict[str, bytes | str], bench: Bench) -> None:
     assert set(before) <= set(contents(data.parent))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_thread_harms_nothing_but_itself(shelf: Shelf, name: str) -> None:
+PARTS: Final = 8
+"""Into so many tests the hostile threads are shared out: each has a time limit of its own."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_hostile_thread_harms_nothing_but_itself(tmp_path: Path, part: int) -> None:
+    @for_every_row("name", [*HOSTILE][part::PARTS])
+    def holds(name: str) -> None:
+        check_beside_others(shelf_for(tmp_path, name), name)
+
+    holds()
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_hostile_thread_in_the_trash_harms_nothing(tmp_path: Path, part: int) -> None:
+    @for_every_row("name", [name for name in HOSTILE if not name.startswith("lock")][part::PARTS])
+    def holds(name: str) -> None:
+        check_in_trash(shelf_for(tmp_path, name), name)
+
+    holds()
+
+
+def shelf_for(folder: Path, name: str) -> Shelf:
+    """A shelf of its own for a kind of hostile thread."""
+    place = folder / str([*HOSTILE].index(name))
+    place.mkdir()
+    return Shelf(place)
+
+
+def check_beside_others(shelf: Shelf, name: str) -> None:
     bench = bench_in(shelf, shelf.threads, shelf.busy())
     HOSTILE[name](bench)
     before = contents(shelf.places.data.parent)
@@ -118,8 +147,7 @@ def test_a_hostile_thread_harms_nothing_but_itself(shelf: Shelf, name: str) -> N
     assert not bench.canary.exists()
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTILE if not name.startswith("lock")])
-def test_a_hostile_thread_in_the_trash_harms_nothing(shelf: Shelf, name: str) -> None:
+def check_in_trash(shelf: Shelf, name: str) -> None:
     bench = bench_in(shelf, shelf.places.data / "trash", shelf.busy())
     HOSTILE[name](bench)
     before = contents(shelf.places.data.parent)

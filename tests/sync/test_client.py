@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from case_tables import for_every_row
 from sync.wire_server import Answer, Asked, Cut, WireServer, reply
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead
@@ -291,8 +292,8 @@ def test_changes_are_told_as_they_come() -> None:
 # ---- refusals and failures -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "code"),
+@for_every_row(
+    "answer, kind, code",
     [
         (reply(401, problem("unauthorized")), NotLoggedInError, None),
         (reply(401, b"<html>", "text/html"), NotLoggedInError, None),
@@ -364,8 +365,8 @@ STRANGERS: dict[str, Answer] = {
 }
 
 
-@pytest.mark.parametrize("answer", STRANGERS.values(), ids=STRANGERS)
-@pytest.mark.parametrize(
+@for_every_row("answer", STRANGERS.values())
+@for_every_row(
     "ask",
     [
         lambda remote: remote.me(),
@@ -374,7 +375,6 @@ STRANGERS: dict[str, Answer] = {
         lambda remote: list(remote.records(THREAD, Mark())),
         lambda remote: list(remote.changes(0)),
     ],
-    ids=["me", "push", "heads", "records", "changes"],
 )
 def test_who_is_no_treadle_server_is_told_so(
     answer: Answer, ask: Callable[[HttpRemote], object], monkeypatch: pytest.MonkeyPatch
@@ -388,7 +388,7 @@ def test_who_is_no_treadle_server_is_told_so(
         ask(remote)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@for_every_row("status", [301, 302, 303, 307, 308])
 def test_nobody_is_followed_elsewhere_with_the_token(status: int) -> None:
     with WireServer(reply(body=ME)) as elsewhere:
         answer = reply(status, b"", location=f"{elsewhere.url}/api/me\x1b[31m")
@@ -402,7 +402,7 @@ def test_nobody_is_followed_elsewhere_with_the_token(status: int) -> None:
     assert "\x1b" not in caught.value.message
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "head",
     [
         {"thread": OTHER, "version": 2, "hash": "a" * 32, "change": 1},
@@ -411,7 +411,6 @@ def test_nobody_is_followed_elsewhere_with_the_token(status: int) -> None:
         {"thread": THREAD, "version": 1, "hash": "a" * 32, "change": 1},
         {"thread": THREAD, "version": 2, "hash": "a" * 32, "change": 1},
     ],
-    ids=["another thread", "no hash", "before the start", "less than sent", "another chain"],
 )
 def test_an_answer_to_other_records_than_were_sent_is_no_yes(head: dict[str, Any]) -> None:
     with (
@@ -432,7 +431,7 @@ def test_heads_of_threads_that_cannot_be_are_refused() -> None:
         remote.heads(5)
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "answer",
     [
         Cut(),
@@ -442,7 +441,6 @@ def test_heads_of_threads_that_cannot_be_are_refused() -> None:
         Cut(b"SSH-2.0-OpenSSH_9.2\r\n"),
         Cut(b"\x15\x03\x01\x00\x02\x02\x46"),
     ],
-    ids=["closed", "reset", "half a head", "half a body", "ssh", "tls"],
 )
 def test_who_breaks_off_is_asked_again_later(answer: Cut) -> None:
     with (

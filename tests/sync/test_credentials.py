@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from treadle.errors import ConfigError, DiskError, NotLoggedInError, UsageError
 from treadle.runtime.defaults import make_user_redactor
 from treadle.store.paths import Places
@@ -179,8 +180,8 @@ def test_plain_http_is_for_who_says_so(places: Places) -> None:
 # ---- addresses and tokens ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "url"),
+@for_every_row(
+    "text, url",
     [
         ("https://treadle.example.org", "https://treadle.example.org"),
         (" https://Treadle.Example.org:443/ ", "https://treadle.example.org"),
@@ -198,7 +199,7 @@ def test_an_address_has_one_form(text: str, url: str) -> None:
     assert parse_server_url(url) == url
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "",
@@ -233,7 +234,7 @@ def test_plain_http_elsewhere_is_for_who_insists() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", " ", "a b", "ä", "a\x00b", "x" * 5000])
+@for_every_row("text", ["", " ", "a b", "ä", "a\x00b", "x" * 5000])
 def test_a_token_is_one_word(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         check_token(text, "the test")

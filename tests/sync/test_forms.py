@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from case_tables import for_every_row
 from sync.forms import hits
 
 TEXT = "canary «één» 17/ä"
@@ -36,7 +37,7 @@ def in_chunks(data: bytes, size: int) -> bytes:
     )
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@for_every_row("name", HIDDEN)
 def test_a_text_is_found_in_every_form(name: str) -> None:
     assert hits(HIDDEN[name], [TEXT, OTHER]) == [TEXT]
 

@@ -6,9 +6,9 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-import pytest
 from rich.console import RenderableType
 
+from case_tables import for_every_row
 from processor_time import GROWTH_MAX, growth
 from terminal.recording import RecordingTerminal, drawn
 from treadle.answers import Answer, Resolution, Verdict
@@ -45,8 +45,8 @@ async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTe
     return await approvals.approve(asked), terminal
 
 
-@pytest.mark.parametrize(
-    ("answers", "decision", "words"),
+@for_every_row(
+    "answers, decision, words",
     [
         (("y",), Approved(), "✓ allowed once · $ npm test"),
         (("a",), Approved(), "✓ always allowed from now on · npm test"),
@@ -58,7 +58,6 @@ async def answered(asked: Question, *answers: str) -> tuple[Verdict, RecordingTe
             "✓ allowed as edited · $ npm ci",
         ),
     ],
-    ids=["yes", "always", "no", "no-reason", "edited"],
 )
 async def test_an_answer_leaves_one_line_of_its_question(
     answers: tuple[str, ...], decision: object, words: str
@@ -282,7 +281,7 @@ async def test_all_of_a_call_that_may_have_happened_is_shown() -> None:
     assert [list(keys) for keys in terminal.offered] == [["r", "f", "e", "l"]]
 
 
-@pytest.mark.parametrize("piece", ["x", "a\n", "\u6f22", "\x1b[2J"], ids=ascii)
+@for_every_row("piece", ["x", "a\n", "\u6f22", "\x1b[2J"])
 def test_of_a_megabyte_a_bounded_part_is_shown_and_where_the_rest_is(piece: str) -> None:
     def ask(size: int) -> Heard:
         asked = question("echo " + piece * (size // len(piece)) + "|end")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
+from case_tables import for_every_row
 from terminal.harness import ENTER
 from terminal.talks import BRISK, Start, told
 from terminal.test_chat_queue import hook, set_hooks
@@ -21,8 +20,8 @@ TITLE = "\x1b]2;a question · repository\a"
 BELL = "\a"
 
 
-@pytest.mark.parametrize(
-    ("environ", "note"),
+@for_every_row(
+    "environ, note",
     [
         ({"TERM": "xterm-256color"}, "\a"),
         ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, "\x1b]9;done · app\a"),
@@ -33,7 +32,6 @@ BELL = "\a"
         ({"TERM": "screen", "TERM_PROGRAM": "iTerm.app", "STY": "1"}, "\a"),
         ({}, "\a"),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_each_terminal_is_given_the_note_that_it_knows(environ: dict[str, str], note: str) -> None:
     sent: list[str] = []

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from case_tables import for_every_row
 from processor_time import slow
 from terminal.recording import drawn
 from terminal.test_markdown import DOCUMENTS, LINES, split
@@ -65,7 +66,7 @@ def in_pieces(text: str, width: int = 80) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("text", DOCUMENTS, ids=range(len(DOCUMENTS)))
+@for_every_row("text", DOCUMENTS)
 def test_pieces_one_by_one_look_like_the_whole(text: str) -> None:
     assert in_pieces(text) == shown(text)
 
@@ -357,7 +358,7 @@ ENTITIES = (
 )
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "markup",
     [
         ENTITIES,
@@ -366,7 +367,6 @@ ENTITIES = (
         f"- {ENTITIES}",
         "[&#27;]: x&#x202e;\n\n[&#27;]\n",
     ],
-    ids=["paragraph", "code", "heading", "list", "definition"],
 )
 def test_what_is_named_by_a_number_steers_no_terminal(markup: str) -> None:
     text = re.sub("\x1b\\[[0-9;]*m", "", render_blocks((TrimmedBlock(MarkdownBlock(markup)),), 80))
@@ -422,7 +422,7 @@ def test_long_code_is_shown_in_parts_that_look_like_the_whole() -> None:
     assert told == [*lines, "end"]
 
 
-@pytest.mark.parametrize("line", ["x", "- word *em*\n", "> a\n", "```a`\n*a* "], ids=ascii)
+@for_every_row("line", ["x", "- word *em*\n", "> a\n", "```a`\n*a* "])
 def test_what_is_very_long_is_shown_in_bounded_parts_without_loss(line: str) -> None:
     def show(text: str) -> None:
         pieces = split(text, [4000])
@@ -446,15 +446,14 @@ def test_of_a_very_long_change_the_beginning_is_shown(lines: list[str], shown: i
     assert ("+ end" in text) != ("characters are not shown" in " ".join(text.split()))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "told"),
+@for_every_row(
+    "before, after, told",
     [
         (b"a\nb\n", b"a\nb", [" a", "-b", "+b", "\\ no newline at the end"]),
         (b"a\nb", b"a\nb\n", [" a", "-b", "\\ no newline at the end", "+b"]),
         (b"b", b"b\nc\n", ["-b", "\\ no newline at the end", "+b", "+c"]),
         (b"a\nb", b"a\nc", [" a", "-b", "+c"]),
     ],
-    ids=["taken", "given", "grown", "without"],
 )
 def test_a_newline_at_the_end_is_a_change(before: bytes, after: bytes, told: list[str]) -> None:
     diff = unified_diff(before, after)
@@ -471,7 +470,7 @@ def test_a_new_file_is_shown_as_its_lines() -> None:
 CODE = "".join(f"{'' if n % 7 == 0 else f'  _y_ = __z__[{n}]  # *{n}*'}\n" for n in range(600))
 
 
-@pytest.mark.parametrize("after", ["", "\n", "- next\n", "\n- next\n\n  in it\n"], ids=repr)
+@for_every_row("after", ["", "\n", "- next\n", "\n- next\n\n  in it\n"])
 def test_a_list_with_long_code_is_shown_as_it_was_written_to_its_end(after: str) -> None:
     text = f"- item\n\n  ```py\n{CODE}  ```\n{after}\nwords _after_\n\n```py\nx = 1\n```\n"
     lines = in_pieces(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from case_tables import for_every_row
 from terminal.conftest import StartToy
 from terminal.harness import DOWN, ENTER, ESC, Screen, ctrl, pasted, steadily
 from terminal.harness import Hand as RealHand
@@ -290,8 +291,8 @@ def _pasted(hand: Hand) -> None:
     hand.press("y", "enter", after=BURST_S / 2)
 
 
-@pytest.mark.parametrize(
-    ("act", "has_draft"),
+@for_every_row(
+    "act, has_draft",
     [
         (_typed_at_a_pace, True),
         (_written_slowly_and_sent, True),

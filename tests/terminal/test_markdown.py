@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from processor_time import seconds
 from treadle.terminal.markdown_splitter import PART_LINES_MAX, MarkdownSplitter, make_parser
 
@@ -81,7 +82,7 @@ def test_pieces_of_what_is_hard_to_cut_have_the_blocks_of_the_whole(text: str, s
     assert blocks(split(text, [size])) == blocks([f"{text}\n"])
 
 
-@pytest.mark.parametrize("file", sorted(ROOT.glob("docs/*.md")), ids=lambda file: file.stem)
+@for_every_row("file", sorted(ROOT.glob("docs/*.md")))
 def test_pieces_of_a_real_document_are_its_blocks(file: Path) -> None:
     text = file.read_text()
     pieces = split(text, [4])
@@ -90,8 +91,8 @@ def test_pieces_of_a_real_document_are_its_blocks(file: Path) -> None:
     assert len(pieces) >= 0.8 * outer
 
 
-@pytest.mark.parametrize(
-    ("text", "given_away"),
+@for_every_row(
+    "text, given_away",
     [
         ("para\n\n", ["para"]),
         ("para\nmore", []),
@@ -148,10 +149,9 @@ def cost(text: str) -> float:
     return seconds(lambda: split(text, [4]))
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "line",
     ["w", "- item\n", "item\n2. no\n", "- a\n\n  ~~~\n\n", "\n> q", "- ```\n\nx\n", "    code\n\n"],
-    ids=["one line", "list", "no items", "fences in items", "quotes", "closed", "code"],
 )
 def test_the_work_grows_with_the_length_only(line: str) -> None:
     cost(line * 100)
@@ -159,7 +159,7 @@ def test_the_work_grows_with_the_length_only(line: str) -> None:
     assert long < 8 * 3 * short + 0.05
 
 
-@pytest.mark.parametrize("line", ["- a\n", "> a\n", "| a |\n|---|\n", "    a\n", "a\n", "```\na\n"])
+@for_every_row("line", ["- a\n", "> a\n", "| a |\n|---|\n", "    a\n", "a\n", "```\na\n"])
 def test_no_piece_has_more_lines_than_can_be_shown_at_once(line: str) -> None:
     text = line * 3000 + "# end\n"
     pieces = split(text, [4000])

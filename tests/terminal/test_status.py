@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from msgspec.structs import replace
 
+from case_tables import for_every_row
 from treadle.terminal.columns import text_width
 from treadle.terminal.ports import STYLES, StatusFields
 from treadle.terminal.status_line import format_count, status_line
@@ -47,7 +48,7 @@ def test_what_is_unknown_is_left_out() -> None:
     )
 
 
-@pytest.mark.parametrize("width", range(0, 120, 7))
+@for_every_row("width", range(0, 120, 7))
 def test_narrow_lines_drop_from_the_right_and_never_overflow(width: int) -> None:
     whole, line = told(ALL, 200), told(ALL, width)
     assert text_width(line) <= width
@@ -89,9 +90,7 @@ def test_a_first_part_that_does_not_fit_is_cut_by_columns() -> None:
     assert told(StatusFields(mode="漢字漢字"), 5) == "漢字"
 
 
-@pytest.mark.parametrize(
-    ("used", "style"), [(1, "dim"), (80, "dim"), (81, "warn"), (95, "warn"), (96, "bad")]
-)
+@for_every_row("used, style", [(1, "dim"), (80, "dim"), (81, "warn"), (95, "warn"), (96, "bad")])
 def test_a_full_context_is_coloured(used: int, style: str) -> None:
     [(found, text)] = status_line(StatusFields(context=(used, 100)), 80)
     assert (found, text) == (style, f"{used} of 100 ({used}%)")

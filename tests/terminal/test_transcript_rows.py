@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
+from case_tables import for_every_row
 from processor_time import slow
 from treadle.terminal.transcript_rows import (
     LINE_SIZE_MAX,
@@ -96,7 +97,7 @@ def test_rows_that_are_made_already_are_searched_by_what_they_say() -> None:
     assert says("Grün", "grün")
 
 
-@pytest.mark.parametrize("line", [b"a line of output 123\n", b"x", "漢".encode(), b"\n"], ids=ascii)
+@for_every_row("line", [b"a line of output 123\n", b"x", "漢".encode(), b"\n"])
 def test_the_end_of_a_text_is_seen_without_laying_it_out_however_long_it_is(line: bytes) -> None:
     def look(data: bytes) -> None:
         rows = TextRows(data, 80)

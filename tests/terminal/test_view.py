@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
+from case_tables import for_every_row
 from terminal.recording import RecordingTerminal, drawn
 from treadle import outputs
 from treadle.core.approval import describe_modified_call
@@ -299,7 +300,7 @@ def test_a_plain_terminal_gets_words_and_no_drawing() -> None:
 HOSTILE = "a\x1b[2J\x1b]0;t\x07\u202eb\rc\x9b31m\ud800\x00a"
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "told",
     [
         lambda: [outputs.TextDelta(HOSTILE), finished()],
@@ -320,9 +321,8 @@ HOSTILE = "a\x1b[2J\x1b]0;t\x07\u202eb\rc\x9b31m\ud800\x00a"
             outputs.ToolProgressed("c1", ToolProgress(message=HOSTILE)),
         ],
     ],
-    ids=range(14),
 )
-@pytest.mark.parametrize("is_plain", [False, True])
+@for_every_row("is_plain", [False, True])
 def test_no_text_steers_the_terminal(told: Callable[[], list[Output]], is_plain: bool) -> None:
     scene = Scene(is_plain=is_plain)
     for output in told():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from case_tables import for_every_row
 from terminal.recording import drawn
 from terminal.test_view import BASH, Scene, call, ended, failed, finished
 from treadle import outputs
@@ -35,7 +36,7 @@ def test_reads_in_a_row_are_one_line_also_over_several_rounds() -> None:
     assert scene.terminal.live() == ""
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "follows",
     [
         lambda: outputs.ToolStarted(BASH),
@@ -46,7 +47,6 @@ def test_reads_in_a_row_are_one_line_also_over_several_rounds() -> None:
         lambda: outputs.InputDelivered("and"),
         lambda: failed(call("read_file", "r9", path="no"), ToolErrorKind.IO, "no"),
     ],
-    ids=range(7),
 )
 def test_reads_stand_above_whatever_follows_them(follows: Callable[[], Output]) -> None:
     scene = Scene()
@@ -108,7 +108,7 @@ STREAMED = {
 }
 
 
-@pytest.mark.parametrize(("text", "lines"), STREAMED.values(), ids=STREAMED)
+@for_every_row("text, lines", STREAMED.values())
 def test_what_is_written_is_laid_out_from_its_first_line(text: str, lines: list[str]) -> None:
     scene = Scene()
     scene.stream(text)

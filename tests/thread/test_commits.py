@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.core.events import PostToolsHookCompleted, UserInput
 from treadle.core.messages import Message
 from treadle.thread.codec import Entry
@@ -29,8 +29,8 @@ def test_the_whole_hash_is_that_of_the_record_and_the_subject_that_of_the_note()
     ) == [MadeCommit(WHOLE, "fix: add", 1), MadeCommit(WHOLE[::-1])]
 
 
-@pytest.mark.parametrize(
-    ("note", "subject", "count"),
+@for_every_row(
+    "note, subject, count",
     [
         ("committed 0123456 fix: add (1 file)", "fix: add", 1),
         ("committed 0123456 fix: 2 (2 files) at once (12 files)", "fix: 2 (2 files) at once", 12),
@@ -47,7 +47,7 @@ def test_an_older_journal_tells_it_in_the_note(note: str, subject: str, count: i
     assert made(PostToolsHookCompleted(True, note)) == [MadeCommit("0123456", subject, count)]
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "note",
     [
         "",

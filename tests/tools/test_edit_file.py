@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from processor_time import GROWTH_MAX, growth
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.tool_failure import ToolFailure
@@ -218,7 +219,7 @@ def test_a_file_with_crlf_is_edited_as_if_it_had_lf(
     assert found == expected.replace(b"\n", b"\r\n")
 
 
-@pytest.mark.parametrize("unit", [b"\n", b"\r\n", b"a", b"line\n"])
+@for_every_row("unit", [b"\n", b"\r\n", b"a", b"line\n"])
 def test_a_file_of_repetitions_is_searched_in_the_time_of_its_length(unit: bytes) -> None:
     def search(size: int) -> None:
         old = (unit * (size // 100 // len(unit))).decode() + "end"

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from app.test_call_arguments import asked
 from case_tables import for_every_row
 from tools.calls_in_thread import CallsInThread, answer_of
@@ -256,7 +254,7 @@ def test_a_family_without_its_file_tools_can_still_look() -> None:
         assert kinds == {*ToolKind} - {ToolKind.EDIT, ToolKind.WRITE, ToolKind.PATCH} - SUB_AGENTS
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@for_every_row("family", FAMILIES)
 def test_what_a_family_is_told_besides_is_short(family: str) -> None:
     prompt = FAMILIES[family].prompt
     assert len(prompt) < 400

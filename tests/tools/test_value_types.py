@@ -15,6 +15,7 @@ import pydantic
 import pytest
 from msgspec import Meta, Struct
 
+from case_tables import for_every_row
 from treadle.core.messages import ToolCall
 from treadle.core.tools import ToolErrorKind, ToolExecutionOutcome
 from treadle.errors import UsageError
@@ -165,7 +166,7 @@ class Tree(pydantic.BaseModel):
     below: list[Tree] = []
 
 
-@pytest.mark.parametrize("hint", [Opaque, list[Opaque], Callable[[], int], object, Tree])
+@for_every_row("hint", [Opaque, list[Opaque], Callable[[], int], object, Tree])
 def test_what_cannot_be_described_is_refused_where_it_is_declared(hint: Any) -> None:
     with pytest.raises(UsageError, match="what JSON cannot say"):
         declare(hint)

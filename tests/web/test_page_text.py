@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from case_tables import for_every_row
 from treadle.web.page_fetcher import FetchedPage
 from treadle.web.page_text import HTML_SIZE_MAX, JSON_SIZE_MAX, make_page_text
@@ -168,7 +166,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@for_every_row("name", HOSTILE)
 async def test_a_hostile_page_is_read_like_any_other(name: str) -> None:
     html, words = HOSTILE[name]
     found = await make_page_text(page(html))

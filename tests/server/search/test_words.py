@@ -7,10 +7,10 @@ import sys
 import unicodedata
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from treadle.server.search.query import PHRASE_LENGTH_MAX
 from treadle.server.search.text_index import (
     PART_LENGTH_MAX,
@@ -27,8 +27,8 @@ def said(text: str) -> list[str]:
     return [word for word, _, _ in split_words(clean_text(text))]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@for_every_row(
+    "text, words",
     [
         ("foo_bar.baz-qux/x", ["foo", "bar", "baz", "qux", "x"]),
         ("bug.", ["bug"]),
@@ -94,7 +94,7 @@ def test_ascii_is_the_same_whether_or_not_something_else_stands_in_the_text() ->
     assert said(text) == said(text + " ü")[:-1]
 
 
-@pytest.mark.parametrize(
+@for_every_row(
     "text",
     [
         "a" * 10_000_000,
@@ -104,7 +104,6 @@ def test_ascii_is_the_same_whether_or_not_something_else_stands_in_the_text() ->
         "a" + " " * 200_000 + "b",
         "語" * 9000,
     ],
-    ids=["one word", "repeated", "many", "spaced", "far apart", "unspaced"],
 )
 def test_a_text_of_any_length_is_kept_in_bounded_parts_that_overlap(text: str) -> None:
     parts = list(split_text(1, SearchTextKind.OUTPUT, text))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from case_tables import for_every_row
 from core.samples import answer, call, ended, said, success
 from store.shelf import CREATOR, Shelf, fill
 from treadle.core.config import AgentConfig
@@ -72,7 +73,7 @@ def test_no_text_is_a_syntax_error(words: sqlite3.Connection, text: str) -> None
     words.execute("SELECT count(*) FROM words WHERE words MATCH ?", (query.expression,))
 
 
-@pytest.mark.parametrize("text", ["", "  ", '""', "-", "*", "!?", "-word", '-"a b"', "- -x", "“”"])
+@for_every_row("text", ["", "  ", '""', "-", "*", "!?", "-word", '-"a b"', "- -x", "“”"])
 def test_a_query_without_a_word_to_look_for_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="no word"):
         parse_query(text)
