@@ -301,12 +301,6 @@ class HttpRemote:
         """Revoke all links of a thread."""
         self._transport.request_status("DELETE", f"{_thread_path(thread_id)}/share")
 
-    def get_support_access(self, thread_id: str) -> SupportAccess:
-        """Whether support may read a thread."""
-        return self._transport.request_value(
-            "GET", f"{_thread_path(thread_id)}/support-access", SupportAccess
-        )
-
     def grant_support(self, thread_id: str) -> SupportAccess:
         """Let support read a thread, for as long as the server says."""
         return self._transport.request_value(

@@ -368,7 +368,7 @@ def _find_table(node: Node) -> Node:
 
 def _end_heading(writer: MarkdownWriter) -> None:
     writer.end_block()
-    writer._marker = ""
+    writer.drop_marker()
 
 
 def _put_code(writer: MarkdownWriter, node: Node) -> None:
