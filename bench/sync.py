@@ -186,14 +186,16 @@ def _pushes(dialect: str, served: Served, url: str, folder: Path) -> list[Row]:
     now = read_used(served.pid)
     cost_ms = (now.processor_s - before.processor_s) * 1e3 / (PUSHES - 1)
     written = (now.written - before.written) / 1e3 / (PUSHES - 1)
+    pushing = sorted(pusher.took)[len(pusher.took) // 2]
+    commit, batches = _raw(url), iter(pusher.rows())
+    before = read_used(os.getpid())
+    raw = median_s(lambda: commit(next(batches)), PUSHES - 1)
+    bare = (read_used(os.getpid()).written - before.written) / 1e3 / (PUSHES - 1)
     used = [at_most(f"  processor of the server, {dialect}", cost_ms, "ms", 3)]
     if dialect == "sqlite":
         size = sum(map(len, pusher.rows()[0][0][4:])) * BATCH / 1e3
-        note = f"a push has about {size:.1f} kB"
+        note = f"a push has about {size:.1f} kB; bare commits of its rows write {bare:.0f} kB"
         used.append(at_most("  written by the server, sqlite", written, "kB", 30, note))
-    pushing = sorted(pusher.took)[len(pusher.took) // 2]
-    commit, batches = _raw(url), iter(pusher.rows())
-    raw = median_s(lambda: commit(next(batches)), PUSHES - 1)
     return [
         Row(f"pushes of {BATCH} records, {dialect}", 1 / pushing, "/s"),
         at_least(
