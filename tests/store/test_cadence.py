@@ -30,6 +30,21 @@ def test_a_short_tail_is_left_to_the_journal(shelf: Shelf) -> None:
     writer.close()
 
 
+def test_a_snapshot_waits_until_the_journal_has_doubled(shelf: Shelf) -> None:
+    writer = shelf.store.create(CREATOR)
+    fill(writer, *((Recovered("x" * 900),) for _ in range(600)))
+    writer.refresh_snapshot()
+    stood_on = writer.snapshot_head
+    assert writer.snapshot_size < 100 * KIB < stood_on.size / 4
+    fill(writer, *((Recovered("x" * 900),) for _ in range(400)))
+    writer.refresh_snapshot()
+    assert writer.snapshot_head == stood_on
+    fill(writer, *((Recovered("x" * 900),) for _ in range(300)))
+    writer.refresh_snapshot()
+    assert writer.snapshot_head == writer.head
+    writer.close()
+
+
 def test_a_large_snapshot_waits_for_as_much_as_itself(shelf: Shelf) -> None:
     writer = shelf.store.create(CREATOR)
     fill(writer, (said("x" * 4000 * KIB),))

@@ -19,9 +19,9 @@ from treadle.thread.record import Head
 from treadle.thread.snapshot import encode_snapshot
 
 SNAPSHOT_TAIL_SIZE_MIN: Final = 256 * 1024
-"""A snapshot is rewritten when the journal has grown by more than both 256 KiB and the snapshot's
-own size: all of them together then cost less than twice the last one. Closing writes one too, so a
-long tail is folded after a crash only."""
+"""A snapshot is rewritten when the journal has doubled, has grown by more than the snapshot's size
+and by more than 256 KiB: all of them together then cost less than twice the last one. Closing
+writes one too, so a long tail is folded after a crash only."""
 
 
 class JournalWriter(Protocol):
@@ -187,7 +187,8 @@ class ThreadWriter:
         if self._disk is None:
             return
         grown = self._journal.head.size - self.snapshot_head.size
-        if grown > SNAPSHOT_TAIL_SIZE_MIN and grown > self.snapshot_size:
+        # The snapshot of a fork holds its base too: it may be much larger than the journal.
+        if grown > max(SNAPSHOT_TAIL_SIZE_MIN, self.snapshot_head.size, self.snapshot_size):
             self.write_snapshot()
 
     def keep(self, data: bytes) -> BlobRef:

@@ -1,4 +1,4 @@
-"""The snapshot: the thread at a version as one readable JSON file. A cache, never the truth.
+"""The snapshot: the thread at a version as one JSON file, a message a line. A cache, not the truth.
 
 Its last field is a checksum over all bytes before it; it names the record it stands on (sequence,
 chain hash, size of the journal up to there), and is used only if that record is in the journal.
@@ -6,7 +6,7 @@ chain hash, size of the journal up to there), and is used only if that record is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -87,7 +87,7 @@ class Snapshot(Struct, frozen=True, omit_defaults=True):
 
 def _to_plain(value: Any) -> Any:
     if isinstance(value, AppendList):
-        return list(value)
+        return _encode_lines(value)
     if isinstance(value, Mapping):
         return dict(value)
     raise NotImplementedError(type(value))  # how a hook of msgspec says that it has no answer
@@ -107,14 +107,21 @@ _decode: Final = msgspec.json.Decoder(Snapshot, dec_hook=_from_plain).decode
 _encode: Final = msgspec.json.Encoder(enc_hook=_to_plain).encode
 
 
+def _encode_lines(items: Iterable[object]) -> Any:
+    """The items as they are to stand in the file, one in each line."""
+    return msgspec.Raw(b"[\n" + b",\n".join(map(_encode, items)) + b"\n]")
+
+
 def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
     """The file's bytes. Costs time in proportion to the conversation."""
+    thread = fold.document()
+    messages = _encode_lines(thread.conversation.messages)
     snapshot = Snapshot(
         format=FORMAT_VERSION,
         head=head,
         header=fold.header,
         config=fold.machine.config,
-        thread=fold.document(),
+        thread=replace(thread, conversation=replace(thread.conversation, messages=messages)),
         provider=fold.provider,
         observed=fold.observed,
         queued=fold.queued,
@@ -137,8 +144,7 @@ def encode_snapshot(fold: ThreadFold, head: Head) -> bytes:
     data = _encode(snapshot)
     if holds_attachments(data):
         data = _encode(replace(snapshot, format=_FORMAT_WITH_ATTACHMENTS))
-    body = msgspec.json.format(data, indent=2)
-    sealed = body.rstrip()[:-1].rstrip()
+    sealed = data[:-1]
     return sealed + _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n'
 
 
