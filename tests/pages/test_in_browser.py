@@ -17,6 +17,10 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from pages.without_script import find_unreadable, list_unopened
+from treadle import LocalStore
+from treadle.app.pages.local_site import LocalSite
+
 JUDGES: Final = Path(__file__).parents[1] / "node_modules"
 AXE: Final = JUDGES / "axe-core" / "axe.min.js"
 SIZES: Final = {"phone": (390, 800), "desk": (1280, 900)}
@@ -210,11 +214,13 @@ def test_an_export_has_its_style_and_asks_nobody(browser: Browser, web: Web) -> 
     )
 
 
-def test_without_a_script_all_can_be_read_and_with_the_keyboard_alone(
+def test_without_a_script_every_page_can_be_read_and_its_forms_sent(
     browser: Browser, web: Web
 ) -> None:
-    web.say("weave cloth")
-    context, _ = let_in(browser, web.start(), java_script_enabled=False)
+    """With the keyboard alone, too."""
+    thread = web.say("weave cloth", script=SCRIPT.replace("shuttle", "shuttle; seq 99999"))
+    link = web.start()
+    context, _ = let_in(browser, link, java_script_enabled=False)
     page = context.pages[0]
     for _ in range(20):
         if page.locator(".title:focus").count():
@@ -224,11 +230,48 @@ def test_without_a_script_all_can_be_read_and_with_the_keyboard_alone(
     page.wait_for_selector("#items")
     page.locator("summary", has_text="$ echo loom").focus()
     page.keyboard.press("Enter")
+    output = page.locator("details[open] a[href*='/outputs/']").get_attribute("href")
     assert page.locator("details[open] .result").inner_text().startswith("loom\nshuttle")
     assert page.locator("h3", has_text="Cloth").is_visible()
     page.fill("input[name=words]", "woven")
     page.keyboard.press("Enter")
     page.wait_for_selector("mark")
+    mine = f"/threads/{thread}"
+    places = {
+        "/": "weave cloth",
+        "/?words=woven": "woven",
+        "/?state=waiting": "No thread",
+        mine: "Cloth",
+        f"{mine}?version=6": "version 6",
+        f"{mine}?diff=split": "loom = 2",
+        f"{mine}/versions": "What came",
+        f"{mine}/versions?from=4": "Cloth",
+        f"{mine}/commits": "commit",
+        f"{mine}/trace": "ms",
+        f"{mine}/states": "Ways",
+        f"{mine}/family": "weave cloth",
+        f"{mine}/nothing": "no such page",
+        str(output): "shuttle",
+        f"/open/{'x' * 32}": "used already",
+    }
+    home, faults = link.partition("/open/")[0], []
+    store = LocalStore(web.folder / "none")
+    routes = {one.path for one in LocalSite(store, 1).list_routes() if "GET" in (one.methods or ())}
+    routes -= {"/live", "/threads/{thread_id}/live", "/static/{name}"}
+    routes -= {"/threads/{thread_id}/pictures/{digest}"}
+    for path, words in places.items():
+        page.goto(home + path)
+        faults += [(path, fault) for fault in find_unreadable(page, words)]
+    assert faults == []
+    assert list_unopened(routes, places) == [], "each is looked at here, or is none of a page"
+    page.goto(home + mine)
+    web.script.write_text(SCRIPT)
+    page.fill("#say textarea", "go on")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**#acts")
+    while "go on" not in page.inner_text("#items"):
+        page.reload()
 
 
 def test_what_happens_meanwhile_comes_by_itself(browser: Browser, web: Web) -> None:

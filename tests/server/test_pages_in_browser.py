@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -16,12 +17,14 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from core.samples import CONFIG, answer, call, ended, said
 from media_samples import attachment, png
+from pages.without_script import find_unreadable, list_unopened
 from server.chains import chain, send
 from server.databases import Templates
 from server.people import People, at, populate
 from server.planting import THREAD, id_of, plant, plant_records
 from server.running import Running
 from server.test_starts_on_pages import ask_machine
+from server.test_thread_reads import list_paths
 from thread.journals import HEADER, PLAIN, write
 from treadle.api.retention_types import NewHold, RetentionChange
 from treadle.api.types import NewIdentity, NewInvitation, NewShare
@@ -36,6 +39,7 @@ from treadle.pages.renderer import render_document
 from treadle.server.accounts import identities, invitations, share_links
 from treadle.server.accounts.shared_view import tell_document
 from treadle.server.data import schema
+from treadle.server.http.app import ENDPOINTS
 from treadle.server.oidc.settings import OidcProvider
 from treadle.server.search import index_document
 from treadle.server.threads import legal_holds, retention
@@ -56,6 +60,13 @@ LOOKS: Final[tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...]] = (
 )
 """A phone's, which is light, and a desk's, which is dark."""
 PATIENCE_MS: Final = 60_000
+NO_PAGES: Final = frozenset(
+    (
+        *("/live", "/fleet/live", "/threads/{thread_id}/live", "/static/{name}"),
+        *("/threads/{thread_id}/pictures/{digest}", "/feeds/{secret}/questions.atom"),
+    )
+)
+"""Streams, files and feeds: what is no page."""
 FOREIGN: Final = (
     ", ".join(
         f"main {one}" for one in ("script", "iframe", "svg:not(.drawn)", "style", "base", "object")
@@ -261,18 +272,15 @@ def team(browser: Browser, templates: Templates, tmp_path: Path) -> Iterator[Tea
         yield Team(server, browser)
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: str(look[0]))
-def test_every_page_of_a_team_is_fit_for_all(
-    team: Team, look: tuple[Literal["light", "dark"], tuple[int, int]]
-) -> None:
-    ground, (width, height) = look
+def furnish(team: Team) -> dict[str, dict[str, str]]:
+    """Put something on every page; who looks at which, and what that is there to say."""
     with team.people.database.write() as db:
         plant_records(db, team.people["owner"], PLAIN)
     with team.people.writing() as context:
-        link = share_links.create_link(context, THREAD, NewShare(), team.server.url).url
+        link = share_links.create_link(context, THREAD, NewShare(), "").url
     with team.people.writing("admin") as context:
         new = NewInvitation("acme")
-        invitation = invitations.make_invitation(context, new, team.server.url).url
+        invitation = invitations.make_invitation(context, new, "").url
         login = NewIdentity("admin", "7f9c2ba4-e88f-4d17", "https://login.example.org/realms/acme")
         identities.add_identity(context, login)
         legal_holds.place_hold(context, NewHold("case 14 of 2026", user="owner"))
@@ -283,24 +291,52 @@ def test_every_page_of_a_team_is_fit_for_all(
     token = team.people.token("member")
     for number, outcome in enumerate(((), (("taken", ""),), (("refused", "remote = off"),))):
         ask_machine(team.server, token, f"start-{number}", *outcome)
-    state = team.open("admin").context.storage_state()
-    member = team.open("member").context.storage_state()
-    owner = team.open("owner").context.storage_state()
-    here = team.server.url
-    talked = f"/threads/{team.push(3, ['Weave a runner of twelve ells', 'fix: the loom'])}%40owner"
-    places = {
-        "admin": ("/admin", "/admin/usage?days=", "/invitations", "/account", "/nothing"),
-        "owner": (f"/threads/{THREAD}/readers", "/account/usage?days="),
-        "member": (
-            *("/", "/team", "/?words=done", "/?tag=x", "/sign-in"),
-            *(f"/threads/{THREAD}", f"/threads/{THREAD}?diff=split"),
-            *(f"/threads/{THREAD}/versions", f"/threads/{THREAD}/versions?from=2"),
-            *(f"/threads/{THREAD}{one}" for one in ("?version=4", "/trace", "/states", "/family")),
-            *(talked, f"{talked}/commits"),
-        ),
+    prompt = "Weave a runner of twelve ells"
+    talked = f"/threads/{team.push(3, [prompt, 'fix: the loom'])}%40owner"
+    mine = f"/threads/{THREAD}"
+    return {
+        "admin": {
+            "/admin": "case 14 of 2026",
+            "/admin/usage?days=": "12,345",
+            "/invitations": "acme",
+            "/account": "7f9c2ba4-e88f-4d17",
+            "/nothing": "Nothing is shown here",
+        },
+        "owner": {f"{mine}/readers": "Nobody has", "/account/usage?days=": "12,345"},
+        "member": {
+            "/": "nothing said yet",
+            "/team": "nothing said yet",
+            "/?words=done": "done",
+            "/?tag=x": "No thread",
+            "/sign-in": "Sign in",
+            "/sign-in/back": "sign",
+            "/fleet": "docs/fleet.md",
+            mine: "written",
+            f"{mine}?diff=split": "written",
+            f"{mine}?version=4": "version 4",
+            f"{mine}/versions": "What came",
+            f"{mine}/versions?from=2": "written",
+            f"{mine}/trace": "ms",
+            f"{mine}/states": "Ways",
+            f"{mine}/family": "go",
+            talked: prompt,
+            f"{talked}/commits": "fix: the loom",
+            f"{talked}/outputs/{quote(f'0 {prompt}')}": prompt,
+            link: "written",
+            invitation: "acme",
+        },
     }
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=lambda look: str(look[0]))
+def test_every_page_of_a_team_is_fit_for_all(
+    team: Team, look: tuple[Literal["light", "dark"], tuple[int, int]]
+) -> None:
+    ground, (width, height) = look
+    places = furnish(team)
     faults = []
-    for who, kept in (("member", member), ("owner", owner), ("admin", state)):
+    for who, paths in places.items():
+        kept = team.open(who).context.storage_state()
         seen = team.browser.new_context(
             storage_state=kept,
             color_scheme=ground,
@@ -308,9 +344,10 @@ def test_every_page_of_a_team_is_fit_for_all(
             bypass_csp=True,  # the judge is a script of its own
         )
         page = seen.new_page()
-        links = (link, invitation) if who == "member" else ()
-        for path in (*(here + one for one in places[who]), *links):
-            page.goto(path)
+        for path in paths:
+            if "/outputs/" in path:
+                continue  # a text as it is: the browser makes the page
+            page.goto(team.server.url + path)
             for summary in page.query_selector_all("summary"):
                 summary.click()
             if page.evaluate("document.documentElement.scrollWidth") > width:
@@ -323,6 +360,25 @@ def test_every_page_of_a_team_is_fit_for_all(
         seen.close()
     assert faults == []
     assert team.wrong == []
+
+
+def test_every_page_of_a_team_can_be_read_and_its_forms_sent_without_a_script(team: Team) -> None:
+    places = furnish(team)
+    routes = {path for method, path in list_paths(team.server) if method == "GET"}
+    routes -= {one.path for one in ENDPOINTS} - {"/share/{token}"} | NO_PAGES
+    faults = []
+    for who, paths in places.items():
+        page = team.open(who, java_script_enabled=False)
+        for path, words in paths.items():
+            page.goto(team.server.url + path)
+            faults += [(path, fault) for fault in find_unreadable(page, words)]
+    assert faults == []
+    opened = [path for paths in places.values() for path in paths]
+    assert list_unopened(routes, opened) == [], "each is looked at here, or is none of a page"
+    page.goto(team.server.url)
+    page.fill("input[name=words]", "done")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('threads with “done”')")
 
 
 def look_at_payloads(team: Team, folder: Path, count: int) -> None:

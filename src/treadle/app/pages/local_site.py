@@ -79,12 +79,15 @@ class LocalSite:
         origins = frozenset(f"http://{host}" for host in self._hosts)
         self._guard = FormGuard(self._session, origins)
         self._pages = Pages(self._find_source, ask_in_thread, self._find_acts)
-        routes = [Route("/open/{token}", self._open), *self._pages.list_routes()]
         self._app = Starlette(
-            routes=routes,
+            routes=self.list_routes(),
             exception_handlers={PageRefusal: self._show_refusal, 404: self._show_unknown},
         )
         self.address = f"http://{HOST}:{port}"
+
+    def list_routes(self) -> list[Route]:
+        """The paths: all that it can be asked."""
+        return [Route("/open/{token}", self._open), *self._pages.list_routes()]
 
     async def _find_source(self, _: Request) -> LocalThreads:
         return self._threads
