@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import httpx2
 import pytest
@@ -23,7 +23,11 @@ from treadle.app.pages.local_site import LocalSite
 
 JUDGES: Final = Path(__file__).parents[1] / "node_modules"
 AXE: Final = JUDGES / "axe-core" / "axe.min.js"
-SIZES: Final = {"phone": (390, 800), "desk": (1280, 900)}
+LOOKS: Final[tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...]] = (
+    ("light", (390, 800)),
+    ("dark", (1280, 900)),
+)
+"""A phone's, which is light, and a desk's, which is dark."""
 PATIENCE_MS: Final = 60_000
 
 SCRIPT: Final = """
@@ -169,28 +173,26 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
     web.run("export", thread, "--format", "html", "-o", str(export))
     places = [*(home + path for path in paths), export.as_uri()]
     faults = []
-    for ground in ("light", "dark"):
-        for name, (width, height) in SIZES.items():
-            seen = browser.new_context(
-                storage_state=kept,
-                color_scheme=ground,
-                viewport={"width": width, "height": height},
-                bypass_csp=True,  # the judge is a script of its own
-            )
-            page = seen.new_page()
-            for path in places:
-                page.goto(path)
-                for summary in page.query_selector_all("summary"):
-                    summary.click()
-                if page.evaluate("document.documentElement.scrollWidth") > width:
-                    faults.append((ground, name, path, "wider than the screen"))
-                page.add_script_tag(path=str(AXE))
-                told = page.evaluate("axe.run()")
-                faults += [
-                    (ground, name, path, one["id"], one["nodes"][0]["html"])
-                    for one in told["violations"]
-                ]
-            seen.close()
+    for ground, (width, height) in LOOKS:
+        seen = browser.new_context(
+            storage_state=kept,
+            color_scheme=ground,
+            viewport={"width": width, "height": height},
+            bypass_csp=True,  # the judge is a script of its own
+        )
+        page = seen.new_page()
+        for path in places:
+            page.goto(path)
+            for summary in page.query_selector_all("summary"):
+                summary.click()
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                faults.append((ground, path, "wider than the screen"))
+            page.add_script_tag(path=str(AXE))
+            told = page.evaluate("axe.run()")
+            faults += [
+                (ground, path, one["id"], one["nodes"][0]["html"]) for one in told["violations"]
+            ]
+        seen.close()
     assert faults == []
     assert [one for one in wrong if "404" not in one] == []
 
