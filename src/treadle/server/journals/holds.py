@@ -77,7 +77,7 @@ def begin_journal(
         return None
     if is_records:
         batch = read_batch(Mark(), new.data)
-        create_thread(context, new.thread_id, row, batch, has_journal=True)
+        create_thread(context, new.thread_id, row, batch, journal_key=key)
     else:
         db.exec_driver_sql(statements.INSERT_PIECE, values | {"body": new.data})
     return place

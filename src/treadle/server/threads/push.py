@@ -212,7 +212,7 @@ def create_thread(
     purged: Row[Any] | None,
     batch: Batch,
     *,
-    has_journal: bool = False,
+    journal_key: str | None = None,
 ) -> ThreadHead:
     """Make a thread from its first records, or make one again that was purged.
 
@@ -221,7 +221,7 @@ def create_thread(
         thread_id: the thread.
         purged: the row of one of the caller's that had this id.
         batch: its first records.
-        has_journal: whether workers append to it.
+        journal_key: what names it, if workers append to it.
 
     Raises:
         Refusal: as `push_records`.
@@ -230,7 +230,7 @@ def create_thread(
     if below is not None:  # what was said in it is the caller's to read from now on
         context.note_read(below, find_owner(context.db, below))
     quotas.check_quota(context, batch.size, is_new=True)
-    key = choose_key(context, thread_id) if purged is None else purged.key
+    key = journal_key or (choose_key(context, thread_id) if purged is None else purged.key)
     folded = make_initial_fold(context.db, key, header, below)
     before, asked = FoldBeforePush(folded.fold), find_asked_model(folded.fold)
     entries = apply_records(folded, batch)
@@ -245,7 +245,7 @@ def create_thread(
         "size": batch.size,
         "purged_at": None,
         "is_shared_with_support": False,
-        "has_journal": has_journal,
+        "has_journal": journal_key is not None,
         "is_usage_counted": True,
     }
     if purged is None:
