@@ -20,7 +20,7 @@ from server.people import populate
 from treadle import AgentConfig, HeldJournal, PostgresStore, Session, Threads
 from treadle.server.data.database import Database
 
-AGENTS: Final = (1, 10, 100)
+AGENTS: Final = (1, 10, 100, 1000)
 TIME_S: Final = 4.0
 SYNCS: Final = 4
 """Appends of a turn with a tool."""

@@ -21,7 +21,7 @@ from server.databases import Postgres
 HERE = Path(__file__).parent
 LIBRARIES = ("treadle", "langgraph", "dbos")
 LOCAL_LIBRARIES = ("treadle", "langgraph")
-AGENTS = {1: 60, 10: 20, 100: 10, 1000: 5}
+AGENTS = {1: 60, 10: 20, 100: 10, 1000: 2}
 """How many agents work at a time, and so many turns each; their first one makes them."""
 
 
