@@ -51,6 +51,8 @@ async def find_faults(team: Team, tasks: Tasks) -> set[str]:
         is_over = store.load(task.id).fold.machine.state_name == "Done"
         if (states[task.id] is JobStatus.DONE) != is_over:
             faults.add("queue and journal disagree")
+            state_name = store.load(task.id).fold.machine.state_name
+            _log.error("%s is %s in the queue, and %s", task.id, states[task.id], state_name)
         told = [msgspec.json.decode(one.event) for one in store.scan(task.id).records]
         done, in_doubt = set(), set()
         for one in told:

@@ -85,6 +85,9 @@ class TaskHand:
                 return JobEnd(JobStatus.CANCELLED)
             if job.deaths < self._deaths_max:
                 return await self._work_on(agent, job, stop, cancelled)
+            # Its worker may have died behind its last record, before the queue heard of it.
+            if may_open and (end := await self._find_last_end(job.thread)) is not None:
+                return end
             why = describe_deaths(job.deaths)
         except (ThreadBusyError, StoreError):
             raise
@@ -103,6 +106,14 @@ class TaskHand:
         if not is_over(fold) and CANCELLED_TAG not in fold.metadata.tags:
             await call_beside(partial(self._members.record, thread_id, Tagged((CANCELLED_TAG,))))
         return not is_over(fold)
+
+    async def _find_last_end(self, thread_id: str) -> JobEnd | None:
+        """How the job of a task is left that is over; `None` if it is not."""
+        fold = await call_beside(partial(self._members.load, thread_id))
+        if not is_over(fold):
+            return None
+        has_failed = fold.machine.state_name == State.ERROR
+        return JobEnd(JobStatus.FAILED if has_failed else JobStatus.DONE)
 
     async def _work_on(
         self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
