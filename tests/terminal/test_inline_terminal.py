@@ -177,6 +177,16 @@ def test_a_long_output_does_not_push_a_question_away(toy: StartToy, tmp_path: Pa
     assert screen.text.index("chose y") < screen.text.index("all of it")
 
 
+def test_what_was_said_stands_before_what_a_program_prints_that_gets_the_screen(
+    toy: StartToy,
+) -> None:
+    screen = toy()
+    screen.type("away echo th''ere" + ENTER)
+    screen.wait_for("back 0")
+    said = [line for line in screen.text.splitlines() if line in ("away", "there", "back 0")]
+    assert said == ["away", "there", "back 0"]
+
+
 def test_who_asks_for_another_output_meanwhile_is_told(toy: StartToy, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     screen = toy()
@@ -232,6 +242,20 @@ def test_a_terminal_that_nobody_reads_is_not_waited_for_and_loses_nothing_when_i
     os.close(ours)
     writer.put(b"gone")
     assert writer.drain()
+
+
+def test_what_was_said_while_nobody_read_is_shown_though_a_key_was_drawn_meanwhile(
+    toy: StartToy,
+) -> None:
+    screen = toy()
+    screen.type("lines 40000" + ENTER)
+    screen.look_away(2)
+    screen.type("lines 1" + ENTER)
+    screen.look_away(0.1)
+    screen.type("abc")
+    screen.look_away(0.5)
+    screen.wait_for_shown("> abc")
+    screen.wait_for("39999\nline 0\n")
 
 
 def test_output_that_does_not_wait_gets_all_that_is_written_in_order() -> None:

@@ -202,6 +202,7 @@ class Toy:
                 raise RuntimeError("away")
             return code
 
+        self.say("away")
         try:
             self.say(f"back {await self.terminal.run_in_terminal(work)}")
         except RuntimeError as error:

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 FRAME_S: Final = 1 / 15
 LIVE_INTERVAL_S: Final = 0.1
-"""While something is live it is drawn so often, for what turns and counts in it."""
+"""So often is drawn while something is live, or while blocks wait for a terminal that is behind."""
 
 SEARCH_PAUSE_S: Final = 0.05
 """A list is searched when nobody has typed for so long."""
@@ -160,7 +160,7 @@ class ToolkitApplication:
             self.dialog.answer.set_exception(EOFError())
         with contextlib.suppress(OSError):
             self._output.release()
-            self._output.write_raw("".join(self._unprinted))
+            self._print_blocks()
             self._output.reset_attributes()
             self._attention.end()
             self._output.show_cursor()
@@ -207,14 +207,17 @@ class ToolkitApplication:
         if self._unprinted and not self.is_away and not self._output.is_behind:
             self._output.hold()
             self.app.renderer.erase()
-            printed = self._unprinted[:]  # another thread may add to them now
-            self._output.write_raw("".join(printed))
-            del self._unprinted[: len(printed)]
+            self._print_blocks()
         height = self._stage.fit(self._output.get_size())
         last = self.app.renderer.last_rendered_screen
         if last is not None and last.height > height:  # else it would stay as high as it was
             self._output.hold()
             self.app.renderer.erase()
+
+    def _print_blocks(self) -> None:
+        while self._unprinted:  # another thread may add to them now
+            self._output.write_raw(self._unprinted.pop(0))
+        self._output.flush()
 
     def _after_drawing(self) -> None:
         self._output.release()
@@ -225,7 +228,7 @@ class ToolkitApplication:
         self._due = self._spin = None
         if isinstance(self.dialog, ChoiceDialog) and self.dialog.mark_visible(self._drawn_at):
             self._open_question_when_quiet()
-        if self._stage.is_live and not self.app.is_done:
+        if (self._stage.is_live or self._unprinted) and not self.app.is_done:
             self._spin = asyncio.get_running_loop().call_later(
                 LIVE_INTERVAL_S, self._redraw_if_read
             )
@@ -453,6 +456,7 @@ class ToolkitApplication:
     async def _give_screen(self) -> AsyncIterator[None]:
         self._output.release()
         async with in_terminal():
+            self._print_blocks()  # above what is printed there
             self.is_away = True
             try:
                 yield
@@ -468,10 +472,9 @@ class ToolkitApplication:
         """Stop, until the shell goes on with us."""
 
         async def stop() -> None:
-            async with in_terminal():
+            async with self._give_screen():
                 self._output.drain()
                 os.kill(0, signal.SIGTSTP)
-                self._hide_question()
 
         self.app.create_background_task(stop())
 
