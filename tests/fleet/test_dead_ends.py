@@ -54,6 +54,8 @@ async def test_who_waits_is_told_that_nobody_goes_on(tmp_path: Path, postgres: P
         assert "(deadly, its worker died 2 times)" in run_fleet_command(team).stdout
         # Who had it tried again has died between the thread and the queue.
         half = await clerk.submit("Pay.", queue="other")
+        died = "UPDATE procrastinate_jobs SET args = args || '{\"deaths\": 1}'"
+        run_sql(team.told["FLEET_URL"], f"{died} WHERE lock = '{half.id}'")
         assert await fleet.cancel(half.id)
         await fleet._record(half.id, Tagged((), (CANCELLED_TAG,)))
         await check_dead_end(team, half, "the queue has it as cancelled")

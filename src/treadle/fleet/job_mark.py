@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from treadle.core.task.machine import TaskMachine
-from treadle.fleet.port import DEFAULT_QUEUE, OPEN_STATUSES, Job, JobState
+from treadle.fleet.port import DEFAULT_QUEUE, OPEN_STATUSES, Job, JobState, JobStatus
 from treadle.thread.facts import ExtraSet
 from treadle.thread.fold import ThreadFold
 
@@ -100,6 +100,7 @@ def find_dead_end(fold: ThreadFold, state: JobState | None = None) -> str:
     if state.status in OPEN_STATUSES:
         pending = "the task was cancelled, and no worker has recorded that yet"
         return pending if state.is_cancelled else ""
-    deaths = state.job.deaths
-    why = describe_deaths(deaths) if deaths else f"the queue has it as {state.status.value}"
+    why, deaths = f"the queue has it as {state.status.value}", state.job.deaths
+    if deaths and state.status is JobStatus.FAILED:
+        why = describe_deaths(deaths)
     return f"no worker tries it any more: {why}"
