@@ -79,7 +79,9 @@ class TaskHand:
     async def _work_or_set_aside(
         self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
     ) -> JobEnd:
-        may_open = job.deaths <= self._deaths_max  # else to open its thread was what killed
+        # Behind the last try its thread is only opened, to see whether it is over, or to note why.
+        # Where that kills as often again, it is what kills.
+        may_open = job.deaths < 2 * self._deaths_max
         try:
             if may_open and cancelled.is_set() and await self._record_cancel(job.thread):
                 return JobEnd(JobStatus.CANCELLED)
@@ -94,9 +96,9 @@ class TaskHand:
         except TreadleError as error:
             why = error.message
         _log.error("%s is set aside: %s", job.thread, why)
-        if may_open:
-            with suppress(UnknownThreadError):
-                note = ExtraSet({PROBLEM_NAME: why})
+        note = ExtraSet({PROBLEM_NAME: why})
+        with suppress(UnknownThreadError):
+            if may_open:
                 await call_beside(partial(self._members.record, job.thread, note))
         return JobEnd(JobStatus.FAILED)
 
@@ -110,10 +112,9 @@ class TaskHand:
     async def _find_last_end(self, thread_id: str) -> JobEnd | None:
         """How the job of a task is left that is over; `None` if it is not."""
         fold = await call_beside(partial(self._members.load, thread_id))
-        if not is_over(fold):
-            return None
-        has_failed = fold.machine.state_name == State.ERROR
-        return JobEnd(JobStatus.FAILED if has_failed else JobStatus.DONE)
+        is_done = fold.machine.state_name != State.ERROR
+        status = JobStatus.DONE if is_done else JobStatus.FAILED
+        return JobEnd(status) if is_over(fold) else None
 
     async def _work_on(
         self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
