@@ -28,7 +28,7 @@ from treadle.fleet import (
 )
 from treadle.fleet.port import Job, JobEnd, JobStatus, Perform
 from treadle.fleet.procrastinate_scheduler import ProcrastinateScheduler
-from treadle.fleet.queue_tables import PREFIX
+from treadle.fleet.queue_tables import NAMES, PREFIX
 from treadle.fleet.queue_worker import QueueWorker
 
 Check = Callable[[str], Awaitable[None]]
@@ -203,9 +203,7 @@ def count_own_queues(patch: pytest.MonkeyPatch) -> None:
 
 def stop_at_the_full(patch: pytest.MonkeyPatch) -> None:
     """The first of the queue is waited for, and others stand behind it."""
-    left_out = (
-        f"AND NOT EXISTS (SELECT FROM exhausted WHERE (kind, name) IN ({queue_limits._NAMES}))"
-    )
+    left_out = f"AND NOT EXISTS (SELECT FROM exhausted WHERE (kind, name) IN ({NAMES}))"
     take = "candidate WHERE job.id = candidate.id"
     waiting = f"{take} {left_out}"
     [(name, statement)] = queue_limits.FUNCTIONS.items()
