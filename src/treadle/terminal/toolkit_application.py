@@ -176,8 +176,7 @@ class ToolkitApplication:
         blocks wait for one another.
         """
         self._unprinted.append(text)
-        loop = self.app.loop
-        if loop is not None and not self.is_away:
+        if (loop := self.app.loop) is not None and not self.is_away:
             loop.call_soon_threadsafe(self.redraw_soon)
 
     async def write_between_dialogs(self, text: str) -> None:
@@ -455,8 +454,10 @@ class ToolkitApplication:
     @contextlib.asynccontextmanager
     async def _give_screen(self) -> AsyncIterator[None]:
         self._output.release()
+        if not self.is_away:  # while keys are raw still: an Enter comes as a new line after that
+            self.app.renderer.erase()
+            self._print_blocks()
         async with in_terminal():
-            self._print_blocks()  # above what is printed there
             self.is_away = True
             try:
                 yield
