@@ -438,6 +438,12 @@ class Screen:
         return bool(termios.tcgetattr(self._theirs)[3] & termios.ISIG)
 
     @property
+    def is_silent(self) -> bool:
+        """Whether a command of the chat has the terminal, and keys wait for the chat."""
+        flags = termios.tcgetattr(self._theirs)[3]
+        return flags & (termios.ISIG | termios.ICANON | termios.ECHO) == termios.ISIG
+
+    @property
     def is_cooked(self) -> bool:
         """Whether the terminal's modes are as a shell wants them: echo, lines, signals."""
         flags = termios.tcgetattr(self._theirs)[3]

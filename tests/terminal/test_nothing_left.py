@@ -44,7 +44,7 @@ def test_keys_for_the_chat_are_not_shown_while_a_command_works_and_heard_then(
     talk.say("good day", "Hello there.")
     talk.wait_for(is_at_rest)
     talk.type("/search zebra" + ENTER)
-    talk.wait_for(lambda screen: screen.sends_signals)
+    talk.wait_for(lambda screen: screen.is_silent)
     talk.type("second thoughts" + ENTER + "a draft")
     talk.wait_for("The second answer.")
     talk.wait_for_shown("> a draft")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 import termios
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 _LINES: Final = termios.ECHO | termios.ICANON
 """What shows keys as they are typed, and hands them over line by line."""
@@ -21,6 +24,23 @@ def silent_keyboard() -> Iterator[None]:
             modes[3] &= ~_LINES
             _set_modes(modes)
         yield
+
+
+async def run_behind(first: Callable[[], object], work: Callable[[], T]) -> T:
+    """Run work in a thread behind something else, for which the keyboard is silent.
+
+    Work takes the keyboard as it wants it in the same breath: between two threads there would be a
+    moment in which an Enter comes as a new line.
+    """
+    with contextlib.ExitStack() as silence:
+        silence.enter_context(silent_keyboard())
+
+        def run() -> T:
+            with silence:
+                first()
+            return work()
+
+        return await asyncio.to_thread(run)
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ from treadle.terminal.dialogs import CompletionMenu, Dialog, ListDialog, TextDia
 from treadle.terminal.early_prompt import screen_width
 from treadle.terminal.history import InputHistory
 from treadle.terminal.key_actions import KeyActions, ToolkitHistory, make_key_bindings
-from treadle.terminal.keyboard_modes import silent_keyboard
+from treadle.terminal.keyboard_modes import run_behind
 from treadle.terminal.keys import SIGNAL_S
 from treadle.terminal.layout import ScreenLayout
 from treadle.terminal.ports import DialogChoice, InputHandler, ListRow, RowPreview
@@ -425,9 +425,7 @@ class ToolkitApplication:
     async def run_in_terminal(self, work: Callable[[], T]) -> T:
         """Give screen and keyboard to something else, and take them back whatever it does."""
         async with self._give_screen():
-            with silent_keyboard():
-                await asyncio.to_thread(self._output.drain)
-            return await asyncio.to_thread(work)
+            return await run_behind(self._output.drain, work)
 
     async def browse(self, transcript: Transcript) -> None:
         """See `Canvas`; what is printed meanwhile stands in the scrollback afterwards."""
