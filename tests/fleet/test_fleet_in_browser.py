@@ -14,8 +14,9 @@ from fleet.queue_checks import until
 from fleet.teams import Team
 from fleet.test_fleet_page import site as site
 from fleet.test_fleet_page import team as team
+from pages.page_judge import AXE
 from server.test_pages import Site
-from server.test_pages_in_browser import AXE, LOOKS, PATIENCE_MS
+from server.test_pages_in_browser import LOOKS, PATIENCE_MS
 from treadle.fleet.port import JobStatus
 
 

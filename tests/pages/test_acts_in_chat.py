@@ -7,9 +7,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser
 
+from pages.page_judge import AXE
 from pages.test_acts import Visitor, events
 from pages.test_acts import visitor as visitor
-from pages.test_in_browser import AXE, Web, let_in
+from pages.test_in_browser import Web, let_in
 from pages.test_in_browser import browser as browser
 from pages.test_in_browser import web as web
 from terminal.conftest import model as model

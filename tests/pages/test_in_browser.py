@@ -17,12 +17,11 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from pages.page_judge import find_faults
 from pages.without_script import find_unreadable, list_unopened
 from treadle import LocalStore
 from treadle.app.pages.local_site import LocalSite
 
-JUDGES: Final = Path(__file__).parents[1] / "node_modules"
-AXE: Final = JUDGES / "axe-core" / "axe.min.js"
 LOOKS: Final[tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...]] = (
     ("light", (390, 800)),
     ("dark", (1280, 900)),
@@ -181,17 +180,7 @@ def test_every_page_is_fit_for_all_and_each_size_and_ground(browser: Browser, we
             bypass_csp=True,  # the judge is a script of its own
         )
         page = seen.new_page()
-        for path in places:
-            page.goto(path)
-            for summary in page.query_selector_all("summary"):
-                summary.click()
-            if page.evaluate("document.documentElement.scrollWidth") > width:
-                faults.append((ground, path, "wider than the screen"))
-            page.add_script_tag(path=str(AXE))
-            told = page.evaluate("axe.run()")
-            faults += [
-                (ground, path, one["id"], one["nodes"][0]["html"]) for one in told["violations"]
-            ]
+        faults += [(ground, one) for path in places for one in find_faults(page, path)]
         seen.close()
     assert faults == []
     assert [one for one in wrong if "404" not in one] == []

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from core.samples import CONFIG, answer, call, ended, said
 from media_samples import attachment, png
+from pages.page_judge import find_faults
 from pages.without_script import find_unreadable, list_unopened
 from server.chains import chain, send
 from server.databases import Templates
@@ -53,7 +54,6 @@ from treadle.thread.document import (
 )
 from treadle.thread.facts import Configured, GitObserved, Renamed
 
-AXE: Final = Path(__file__).parents[1] / "node_modules" / "axe-core" / "axe.min.js"
 LOOKS: Final[tuple[tuple[Literal["light", "dark"], tuple[int, int]], ...]] = (
     ("light", (390, 800)),
     ("dark", (1280, 900)),
@@ -347,16 +347,7 @@ def test_every_page_of_a_team_is_fit_for_all(
         for path in paths:
             if "/outputs/" in path:
                 continue  # a text as it is: the browser makes the page
-            page.goto(team.server.url + path)
-            for summary in page.query_selector_all("summary"):
-                summary.click()
-            if page.evaluate("document.documentElement.scrollWidth") > width:
-                faults.append((ground, path, "wider than the screen"))
-            page.add_script_tag(path=str(AXE))
-            told = page.evaluate("axe.run()")
-            faults += [
-                (ground, path, one["id"], one["nodes"][0]["html"]) for one in told["violations"]
-            ]
+            faults += [(ground, one) for one in find_faults(page, team.server.url + path)]
         seen.close()
     assert faults == []
     assert team.wrong == []
