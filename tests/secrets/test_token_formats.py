@@ -308,6 +308,24 @@ def test_letters_beyond_ascii_shift_nothing() -> None:
     assert " ← [REDACTED:github_token]" in cleaned
 
 
+def test_tokens_are_found_at_their_places_among_words_that_hold_them() -> None:
+    """Each is found again by its word, and a word may stand in a longer one, and stand twice."""
+    dice = random.Random(11)
+    missed: list[tuple[str, list[str]]] = []
+    for kind in TOKENS:
+        first, second = tokens(kind, 2)
+        longer = f"{dice.choice(ALNUM) * 4}_{first}.{first[:9]}"
+        words = [longer, first, f"é{second}", longer, second, first]
+        dice.shuffle(words)
+        text = f"\N{SNOWMAN} {' and '.join(words)}\n"
+        found = [text[shape.start : shape.end] for shape in find_shapes(text)]
+        wanted = {secret_of(first): words.count(first), secret_of(second): 2}
+        short = [one for one, count in wanted.items() if sum(one in each for each in found) < count]
+        if short:
+            missed.append((kind, found))
+    assert missed == []
+
+
 def test_what_this_machine_knows_keeps_its_own_name() -> None:
     token = tokens("github_token")[0]
     assert Redactor({"GH_TOKEN": token}).redact(token) == "[REDACTED:gh_token]"

@@ -85,23 +85,26 @@ class HiddenTexts(Struct, frozen=True):
     dumps: str
 
 
-def glimpse(words: bytes, data: bytes) -> HiddenTexts:
+def glimpse(words: bytes, different: str, data: bytes) -> HiddenTexts:
     """What the base64, the percent signs and the dumps in some bytes may hide.
 
     Args:
-        words: the long words of the bytes, with spaces between them.
+        words: the long words of the bytes in order, with spaces between them.
+        different: the same, each at least once.
         data: the bytes.
     """
-    runs = _BASE64.findall(words.translate(_FROM_URL))
-    runs += [_joined(lines)[0] for _, lines in _lines(_LONG_RUN.findall(words), data)]
+    each_word = different.encode("ascii")
+    runs = _BASE64.findall(each_word.translate(_FROM_URL))
+    if long_runs := _LONG_RUN.findall(words):
+        runs += [_joined(lines)[0] for _, lines in _lines(long_runs, data)]
     found: list[bytes] = []
     for run in dict.fromkeys(runs):
         for found_bytes in _readings(run):
             # Chance makes hardly a word of bytes: what is left to be looked through is short.
             found += _WORDS.findall(found_bytes)
     percent = b""
-    if _RESERVED.search(words):
-        percent = unquote_to_bytes(b" ".join(word for word in words.split() if b"%" in word))
+    if _RESERVED.search(each_word):
+        percent = unquote_to_bytes(b" ".join(word for word in each_word.split() if b"%" in word))
     dumps = "\0".join(dump.text for dump in in_dumps(data))
     return HiddenTexts(b"\0".join(found).decode("latin-1"), percent.decode("latin-1"), dumps)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import chain, count
 from pathlib import Path
@@ -23,7 +24,13 @@ from treadle.secrets.credentials import SECRET_LENGTH_MIN
 from treadle.secrets.environment import find_in_environment
 from treadle.secrets.known_secrets import find_in_files, find_project_files
 from treadle.secrets.stream_redaction import Openings, Stream
-from treadle.secrets.token_formats import Shape, find_shapes
+from treadle.secrets.token_formats import (
+    LongWords,
+    Shape,
+    find_long_words,
+    find_shapes,
+    is_in_words,
+)
 
 LINE_LENGTH_MIN: Final = 16
 """Characters of a line in a secret of several lines that is a secret by itself."""
@@ -86,6 +93,11 @@ class Redactor:
                 self._values.setdefault(value.strip(), name)
             self._in_base64.update(_base64_forms(value.strip().encode("utf-8", "surrogatepass")))
         self._known = tuple(known.items())
+        # Most secrets are one long word, and most texts have hardly any.
+        words = [one for one in known.items() if is_in_words(one[0])]
+        self._known_words = sorted(words, key=lambda one: len(one[0]))
+        self._known_lengths = [len(form) for form, _ in self._known_words]
+        self._known_others = [one for one in known.items() if not is_in_words(one[0])]
         self._has_shapes = has_shapes
         # No label contains another, nor the beginning of one: they are told apart in any order.
         named = re.compile(f"({'|'.join(sorted(map(re.escape, known.values())))})")
@@ -106,8 +118,12 @@ class Redactor:
 
         A label that stands there already stays, even if a secret looks like a piece of it.
         """
-        known = [item for item in self._known if item[0] in text]
-        shapes = self._shapes(text)
+        words = find_long_words(text)
+        known = [item for item in self._known_others if item[0] in text]
+        if words.different:
+            count = bisect_right(self._known_lengths, max(map(len, words.words)) - 1)
+            known += [item for item in self._known_words[:count] if item[0] in words.different]
+        shapes = self._shapes(text, words)
         if not known and not shapes:
             return []
         found: list[Span] = []
@@ -121,10 +137,10 @@ class Redactor:
             place += len(part)
         return found
 
-    def _shapes(self, text: str) -> list[Shape]:
+    def _shapes(self, text: str, words: LongWords | None = None) -> list[Shape]:
         if not self._has_shapes and not self._values:
             return []
-        return find_shapes(text, self._values, has_rules=self._has_shapes)
+        return find_shapes(text, self._values, has_rules=self._has_shapes, long_words=words)
 
     def stream(self) -> Stream:
         """Redacts a text that comes in pieces."""

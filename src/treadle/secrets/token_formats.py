@@ -64,7 +64,7 @@ def _by_part(literals: Iterable[str], parts: Sequence[str]) -> Mapping[str, Sequ
 _IN_TEXT_BY_PART: Final = _by_part(_IN_TEXT, ("://", ":\\/", ":\\\\/", ""))
 _IN_PIECES: Final = frozenset(one for rule in RULES if rule.can_wrap for one in rule.literals)
 _IN_WORD: Final = tuple(one for one in _LITERALS if one not in _IN_TEXT and one not in _IN_NAME)
-_PARTS: Final = ("_", ".", ":", "-", "")
+_PARTS: Final = ("sk-", "xox", "gl", "k_", "shp", "fig", "gh", "tr", "dp.", "_", ".", ":", "-", "")
 _IN_WORD_BY_PART: Final = _by_part([one for one in _IN_WORD if one in _IN_PIECES], _PARTS)
 _IN_WHOLE_WORD: Final = tuple(one for one in _IN_WORD if one not in _IN_PIECES)
 # To begin with a space makes it twice as fast: of a short word no other character is tried.
@@ -80,8 +80,45 @@ class Shape(Struct, frozen=True, order=True):
     kind: str
 
 
+class LongWords(Struct, frozen=True):
+    """The words of a text that are long enough for a secret: what both nets look at first.
+
+    `data` and `ascii` have `?` for each character of the text beyond ASCII. `words` have a space
+    before each, and are in order; `different` has each of them once at least.
+    """
+
+    data: bytes
+    ascii: str
+    words: list[bytes]
+    different: str
+
+
+def find_long_words(text: str) -> LongWords:
+    """Its runs of `WORD_LENGTH_MIN` characters and more that `is_in_words` is true of."""
+    data = text.encode("ascii", "replace")
+    words = _LONG_WORD.findall(b" " + data.translate(_APART))
+    # In code most long words stand many times.
+    different = b"".join(words if len(words) < _FEW else dict.fromkeys(words))
+    # A text with other characters takes two or four bytes for each, and as much longer to read.
+    ascii_text = text if text.isascii() else data.decode("ascii")
+    return LongWords(data, ascii_text, words, different.decode("ascii"))
+
+
+def is_in_words(value: str) -> bool:
+    """Whether a value can stand only in the long words of a text: one without spaces or quotes."""
+    return (
+        len(value) >= WORD_LENGTH_MIN
+        and value.isascii()
+        and not value.encode("ascii").translate(None, _IN_WORDS)
+    )
+
+
 def find_shapes(
-    text: str, values: Mapping[str, str] | None = None, *, has_rules: bool = True
+    text: str,
+    values: Mapping[str, str] | None = None,
+    *,
+    has_rules: bool = True,
+    long_words: LongWords | None = None,
 ) -> list[Shape]:
     """All tokens in a text that are known by their format, in order; they may overlap.
 
@@ -92,45 +129,77 @@ def find_shapes(
         values: known secrets and their kinds; they too are found in what base64 and percent signs
             hide, and only there.
         has_rules: whether formats are looked for.
+        long_words: those of the text, if they are known already.
     """
-    data = text.encode("utf-8", "surrogatepass")
-    long_words = _LONG_WORD.findall(b" " + data.translate(_APART))
-    words = b"".join(long_words)
+    found_words = find_long_words(text) if long_words is None else long_words
+    data, plain, words = found_words.data, found_words.ascii, b"".join(found_words.words)
     found: list[Shape] = []
     if has_rules:
-        # In code most long words stand many times.
-        different = long_words if len(long_words) < _FEW else list(dict.fromkeys(long_words))
-        literals = _plain_literals(text, different, _names(data, words))
-        found += _find(text, literals) if literals else ()
-    hidden = glimpse(words, data)
+        whole = b"".join([one for one in found_words.words if len(one) > WHOLE_LENGTH_MIN])
+        names = _names(data, words)
+        in_text, in_words, in_whole = _plain_literals(plain, found_words.different, whole, names)
+        found += _find(text, plain, in_text, [(0, len(text))]) if in_text else ()
+        found += _find(text, plain, in_words, _spans(data, words, in_words)) if in_words else ()
+        found += _find(text, plain, in_whole, _spans(data, whole, in_whole)) if in_whole else ()
+    hidden = glimpse(words, found_words.different, data)
     for decoded, views in zip((hidden.base64, hidden.percent, hidden.dumps), VIEWS, strict=True):
         if decoded:
             literals = [one for one in _LITERALS if one in decoded] if has_rules else []
             known = {one: kind for one, kind in (values or {}).items() if one in decoded}
-            found += _find_hidden(text, views, literals, known) if literals or known else ()
+            found += _find_hidden(data, views, literals, known) if literals or known else ()
     return sorted(set(found)) if found else found
 
 
-def _plain_literals(text: str, long_words: Sequence[bytes], names: str) -> list[str]:
-    """Which literals of the rules stand in a text as they are.
+def _spans(data: bytes, words: bytes, literals: Iterable[str]) -> list[tuple[int, int]]:
+    """From where to where those of some words stand in their text that have one of some literals.
+
+    Args:
+        data: the text.
+        words: its long words, all or the longest of them, each with a space before it.
+        literals: what stands in at least one of them.
+    """
+    places: set[tuple[int, int]] = set()
+    for literal in literals:
+        wanted = literal.encode("ascii")
+        place = words.find(wanted)
+        while place >= 0:
+            end = words.find(b" ", place)
+            end = len(words) if end < 0 else end
+            places.add((words.rfind(b" ", 0, place) + 1, end))
+            place = words.find(wanted, end)
+    found: list[tuple[int, int]] = []
+    end = 0
+    for first, last in sorted(places):
+        # A longer word with this one in it has the literal as well: none is passed over.
+        start = data.find(words[first:last], end)
+        end = start + last - first
+        found.append((start, end))
+    return found
+
+
+def _plain_literals(
+    text: str, words: str, whole: bytes, names: str
+) -> tuple[list[str], list[str], list[str]]:
+    """Which literals of the rules stand in a text, in its long words, in the longest of these.
 
     Args:
         text: the text.
-        long_words: its long words, each with a space before it.
+        words: its long words, each of them at least once.
+        whole: those that are long enough for a token that no line end stands in.
         names: what stands before its values.
     """
-    words = b"".join(long_words).decode("ascii")
-    whole = b"".join([one for one in long_words if len(one) > WHOLE_LENGTH_MIN]).decode("ascii")
-    plain = [
-        one
-        for where, by_part in ((text, _IN_TEXT_BY_PART), (words, _IN_WORD_BY_PART))
-        for part, literals in by_part.items()
-        if part in where
-        for one in literals
-        if one in where
+    in_text = _list_literals(text, _IN_TEXT_BY_PART)
+    in_text += [one for one in _IN_NAME if one in names] if names else ()
+    in_words = _list_literals(words, _IN_WORD_BY_PART) if words else []
+    longest = whole.decode("ascii")
+    return in_text, in_words, [one for one in _IN_WHOLE_WORD if one in longest] if longest else []
+
+
+def _list_literals(text: str, by_part: Mapping[str, Sequence[str]]) -> list[str]:
+    """Which of some literals, as `_by_part` has them, stand in a text."""
+    return [
+        one for part, literals in by_part.items() if part in text for one in literals if one in text
     ]
-    plain += [one for one in _IN_WHOLE_WORD if one in whole] if whole else ()
-    return plain + [one for one in _IN_NAME if one in names] if names else plain
 
 
 def _names(data: bytes, words: bytes) -> str:
@@ -146,46 +215,55 @@ def _names(data: bytes, words: bytes) -> str:
 
 
 def _find_hidden(
-    text: str,
+    data: bytes,
     views: Callable[[bytes], Iterator[DecodedText | Dump]],
     literals: Iterable[str],
     values: Mapping[str, str],
 ) -> Iterator[Shape]:
     """What stands in one of `VIEWS`: tokens, and known values with their kinds."""
-    # One byte for each character: what is beyond ASCII stands in none of them.
-    for view in views(text.encode("ascii", "replace")):
+    # What is beyond ASCII stands in none of them.
+    for view in views(data):
         here = [one for one in literals if one in view.text]
-        for shape in _find(view.text, here) if here else ():
+        for shape in _find(view.text, view.text, here, [(0, len(view.text))]) if here else ():
             yield Shape(*view.place(shape.start, shape.end), shape.kind)
         for value, kind in values.items():
             for found in re.finditer(re.escape(value), view.text):
                 yield Shape(*view.place(*found.span()), kind)
 
 
-def _find(text: str, literals: Iterable[str]) -> Iterator[Shape]:
+def _find(
+    text: str, plain: str, literals: Iterable[str], spans: Sequence[tuple[int, int]]
+) -> Iterator[Shape]:
+    """The tokens that have one of some literals in some spans, in order; `plain` as `ascii` is."""
     wanted = frozenset(literals)
     for rule in RULES:
         for literal in rule.literals:
             if literal in wanted:
-                yield from _find_one(text, rule, literal)
+                yield from _find_one(text, plain, (rule, literal), spans)
 
 
-def _find_one(text: str, rule: TokenRule, literal: str) -> Iterator[Shape]:
+def _find_one(
+    text: str, plain: str, wanted: tuple[TokenRule, str], spans: Sequence[tuple[int, int]]
+) -> Iterator[Shape]:
     """The tokens of a rule that have one of its literals."""
+    rule, literal = wanted
     tries = UNWRAPPED_COUNT_MAX if rule.can_wrap else 0
-    place, line_end = text.find(literal), -1
-    while place >= 0:
-        start = _start(text, rule, place)
-        done, span = _match(text, rule, start, len(literal))
-        if tries and line_end < done:
-            line_end = _line_end(text, done)
-        # It may end in the token, or right behind it.
-        if tries and line_end <= (done if span else start + WRAPPED_LENGTH_MAX):
-            tries -= 1
-            span = _match_unwrapped(text, rule, start, len(literal), span)
-        if span is not None:
-            yield Shape(*span, rule.kind)
-        place = text.find(literal, max(place + 1, done, span[1] if span else 0))
+    next_place, line_end = 0, -1
+    for first, last in spans:
+        place = plain.find(literal, max(first, next_place), last)
+        while place >= 0:
+            start = _start(text, rule, place)
+            done, span = _match(text, rule, start, len(literal))
+            if tries and line_end < done:
+                line_end = _line_end(text, done)
+            # It may end in the token, or right behind it.
+            if tries and line_end <= (done if span else start + WRAPPED_LENGTH_MAX):
+                tries -= 1
+                span = _match_unwrapped(text, rule, start, len(literal), span)
+            if span is not None:
+                yield Shape(*span, rule.kind)
+            next_place = max(place + 1, done, span[1] if span else 0)
+            place = plain.find(literal, next_place, last)
 
 
 def _start(text: str, rule: TokenRule, place: int) -> int:
