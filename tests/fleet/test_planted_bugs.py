@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -16,11 +16,12 @@ from fleet import (
     queue_checks,
     test_cancelled_jobs,
     test_ended_jobs,
+    test_intake,
     test_limits,
     test_queues,
 )
 from treadle.fleet import (
-    procrastinate_scheduler,
+    queue_intake,
     queue_limits,
     queue_lists,
     queue_rows,
@@ -61,11 +62,24 @@ def finish_by_number(patch: pytest.MonkeyPatch) -> None:
 
 def queue_twice(patch: pytest.MonkeyPatch) -> None:
     """What is queued already is queued once more."""
+    add, once = queue_intake._ADD, "lock, lock, args"
+    assert once in add
+    patch.setattr(queue_intake, "_ADD", add.replace(once, "lock, NULL, args"))
 
-    def make_row(job: Job, rank: int) -> Any:
-        return queue_rows.make_row(job, rank).evolve(queueing_lock=None)
 
-    patch.setattr(procrastinate_scheduler, "make_row", make_row)
+def fail_together(patch: pytest.MonkeyPatch) -> None:
+    """What cannot be put in takes with it what came at the same moment."""
+    patch.setattr(queue_intake, "DataError", KeyError)
+
+
+def forget_who_came_with_another(patch: pytest.MonkeyPatch) -> None:
+    """Who puts in for others is cancelled, and they are told that it was done."""
+
+    async def put_next(self: queue_intake.QueueIntake, _: object) -> None:
+        group, self._waiting = self._waiting, []
+        await self._put([job for one in group for job in one.jobs])
+
+    patch.setattr(queue_intake.QueueIntake, "_put_next", put_next)
 
 
 def forget_who_waits(patch: pytest.MonkeyPatch) -> None:
@@ -215,6 +229,8 @@ def stop_at_the_full(patch: pytest.MonkeyPatch) -> None:
 BUGS: Final[Mapping[Plant, Check]] = {
     finish_by_number: test_queues.test_what_another_worker_was_given_is_not_left_by_the_one_before,
     queue_twice: on_queue(queue_checks.check_once),
+    fail_together: on_queue(test_intake.check_one_that_cannot_be_put_in),
+    forget_who_came_with_another: on_queue(test_intake.check_one_that_is_cancelled),
     forget_who_waits: on_queue(queue_checks.check_waiting),
     work_while_waiting: on_queue(queue_checks.check_waiting),
     forget_who_is_cancelled: on_queue(

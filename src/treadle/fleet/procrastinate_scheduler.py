@@ -17,9 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from procrastinate import App, PsycopgConnector, exceptions
-from procrastinate.jobs import Job as Row
 from psycopg import AsyncConnection, Error
-from psycopg_pool import PoolTimeout
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from treadle.errors import StoreError
 from treadle.fleet import queue_cancels, queue_limits, queue_lists, queue_schedules
@@ -34,12 +33,12 @@ from treadle.fleet.port import (
     QueueState,
     TaskSchedule,
 )
-from treadle.fleet.queue_rows import PRIORITY_STEP, leave_row, make_row, read_job
+from treadle.fleet.queue_intake import QueueIntake
+from treadle.fleet.queue_rows import leave_row, read_job
 from treadle.fleet.queue_tables import (
     MAKE_WORKERS,
     PREFIX,
     READ_STATE,
-    WAITING_QUEUE,
     make_queue_state,
 )
 from treadle.fleet.queue_worker import QueueWorker
@@ -67,36 +66,23 @@ class ProcrastinateScheduler:
     ) -> None:
         self._url = url
         self._heartbeat_s, self._stalled_s, self._poll_s = heartbeat_s, stalled_s, poll_s
-        self._app = App(
-            connector=PsycopgConnector(conninfo=url, min_size=1, max_size=5, timeout=10.0)
+        connector = PsycopgConnector(
+            conninfo=url,
+            min_size=1,
+            max_size=5,
+            timeout=10.0,
+            configure=_make_statements_transactions,
+            pool_factory=_make_pool,
         )
+        self._app = App(connector=connector)
+        self._intake = QueueIntake(self._app)
         self._opening = asyncio.Lock()
         self._is_open = False
 
     async def submit(self, jobs: Sequence[Job]) -> None:
         """See `Scheduler.submit`."""
         async with self._reach():
-            users = {job.user for job in jobs if job.user}
-            waiting = await queue_lists.count_waiting(self._app, users)
-            rows = []
-            for job in jobs:
-                rows.append(make_row(job, min(waiting[job.user], PRIORITY_STEP - 1)))
-                waiting[job.user] += bool(job.user)
-            try:
-                await self._app.job_manager.batch_defer_jobs_async(rows)
-            except exceptions.AlreadyEnqueued:
-                for row in rows:
-                    await self._submit_one(row)
-
-    async def _submit_one(self, row: Row) -> None:
-        manager = self._app.job_manager
-        for before in await manager.list_jobs_async(queue=WAITING_QUEUE, lock=row.lock):
-            if before.status == "todo" and before.id is not None:
-                await manager.cancel_job_by_id_async(before.id, delete_job=True)
-        try:
-            await manager.defer_job_async(row)
-        except exceptions.AlreadyEnqueued:
-            return  # it stays as it is
+            await self._intake.submit(jobs)
 
     async def run(
         self, perform: Perform, queues: Sequence[str], concurrency: int, stop: asyncio.Event
@@ -241,3 +227,21 @@ class ProcrastinateScheduler:
                     if (await found.fetchone() or [None])[0] is None:
                         await connection.execute(statement.encode())
             await connection.execute(MAKE_WORKERS.encode())
+
+
+async def _make_statements_transactions(connection: AsyncConnection[Any]) -> None:
+    """Each statement is one: to begin and to end it is no way to the database of its own."""
+    await connection.set_autocommit(True)
+
+
+def _make_pool(**said: Any) -> AsyncConnectionPool[Any]:
+    return AsyncConnectionPool(**{**said, "check": _look_at})
+
+
+async def _look_at(connection: AsyncConnection[Any]) -> None:
+    """Raise if a connection that is to be used was cut, without asking the database.
+
+    What was cut has something to be read: words of the server, perhaps, and then the end.
+    """
+    for _ in range(2):
+        connection.pgconn.consume_input()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 from procrastinate import App, exceptions
@@ -47,17 +47,16 @@ ELSE %(delay_s)s::float8 END), NULL,
 CASE WHEN is_cancelled THEN %(own_queue)s ELSE %(queue)s END, NULL) FROM mine"""  # noqa: S608
 
 
-def make_row(job: Job, rank: int) -> Row:
-    """A row for a job of a user who has `rank` others that wait."""
-    return Row(
-        queue=PREFIX + job.queue,
-        priority=job.priority * PRIORITY_STEP - rank,
-        lock=job.thread,
-        queueing_lock=job.thread,
-        task_name=job.agent,
-        task_kwargs=make_args(job),
-        scheduled_at=job.start_at,
-    )
+def make_row(job: Job, rank: int) -> dict[str, Any]:
+    """A row, as JSON, for a job of a user who has `rank` others that wait."""
+    return {
+        "queue_name": PREFIX + job.queue,
+        "priority": job.priority * PRIORITY_STEP - rank,
+        "lock": job.thread,
+        "task_name": job.agent,
+        "args": make_args(job),
+        "scheduled_at": job.start_at and job.start_at.isoformat(),
+    }
 
 
 def read_job(row: Row) -> Job:
