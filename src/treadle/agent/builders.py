@@ -21,7 +21,7 @@ from treadle.runtime.builder import AgentBuilder
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.options import DriverOptions
 from treadle.runtime.output_modes import hold_answers
-from treadle.runtime.ports import Tools
+from treadle.runtime.ports import Tools, Writer
 from treadle.runtime.session import Session, SessionOptions
 from treadle.runtime.store_calls import Result, call_store
 from treadle.runtime.subagents import SubAgent
@@ -69,15 +69,20 @@ async def make_builder(
 
 @asynccontextmanager
 async def open_engine(
-    agent: AgentDefinition, thread_id: str, deps: Any, checkout: Checkout | None = None
+    agent: AgentDefinition, thread: str | Writer, deps: Any, checkout: Checkout | None = None
 ) -> AsyncIterator[AgentEngine]:
-    """Go on with a task that an agent like this one began. See `Agent.resume_task`."""
+    """Go on with a task that an agent like this one began. See `Agent.resume_task`.
+
+    `thread` is its id; or it is open, and this does not close it before it has begun.
+    """
     async with AsyncExitStack() as stack:
         builder = await make_builder(agent, "", agent.make_context(deps), stack, checkout)
         store = agent.open_store()
-        engine = await call_store(
-            is_slow(store), partial(builder.resume, thread_id), AgentEngine.abandon
-        )
+        if isinstance(thread, str):
+            resume = partial(builder.resume, thread)
+            engine = await call_store(is_slow(store), resume, AgentEngine.abandon)
+        else:
+            engine = builder.resume_opened(thread)
         follow_turns(engine, store)
         yield await stack.enter_async_context(engine)
 

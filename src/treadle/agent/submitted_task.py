@@ -34,7 +34,7 @@ from treadle.fleet.task_acts import ANSWERED
 from treadle.runtime.output_modes import find_output_mode
 from treadle.runtime.store_calls import call_beside
 from treadle.store.thread_follower import JournalChange
-from treadle.store.threads import AnyThreads, get_organization_finder
+from treadle.store.threads import get_organization_finder
 from treadle.thread.facts import Recovered
 from treadle.thread.fold import ThreadFold
 from treadle.thread.record import Record
@@ -219,28 +219,24 @@ async def submit_task(
     """Begin a task, durably, and put its job into the queue. See `Agent.submit`."""
     varied, mark = check_task(definition, job)
     membership = get_membership(definition)
-    # A program submits many at a time: while a store waits for its disk, others go on.
-    fold = await call_beside(partial(_find_task, membership.store, key))
-    if fold is None:
-        if (find_organization := get_organization_finder(membership.store)) is not None:
-            mark = replace(mark, organization=await call_beside(find_organization))
-        async with AsyncExitStack() as stack:
-            context = definition.make_context(membership.deps)
-            builder = await make_builder(varied, prompt, context, stack)
-            begin = partial(builder.begin, key, mark.make_fact(), _SUBMITTED)
-            fold = await call_beside(begin)
+    async with AsyncExitStack() as stack:
+        context = definition.make_context(membership.deps)
+        builder = await make_builder(varied, prompt, context, stack)
+
+        def begin() -> ThreadFold:
+            its = mark
+            if (find_organization := get_organization_finder(membership.store)) is not None:
+                its = replace(mark, organization=find_organization())
+            return builder.begin(key, its.make_fact(), _SUBMITTED)
+
+        # A program submits many at a time: while a store waits for its disk, others go on.
+        fold = await call_beside(begin)
     if not isinstance(fold.machine, TaskMachine):
         raise UsageError(f"the key {key!r} is that of a conversation", hint="another key")
     thread_id = fold.header.thread
     if not fold.machine.is_over:
         await membership.scheduler.submit([(find_mark(fold) or mark).make_job(thread_id)])
     return SubmittedTask(definition, thread_id)
-
-
-def _find_task(store: AnyThreads, key: str) -> ThreadFold | None:
-    """What has this key already; `None` for none."""
-    thread_id = store.find_key(key) if key else None
-    return None if thread_id is None else store.load(thread_id).fold
 
 
 def get_membership(definition: AgentDefinition) -> Membership:

@@ -27,6 +27,7 @@ from treadle.fleet.job_mark import (
 )
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus
 from treadle.outputs import Output, StateStarted, TurnFinished, TurnOutcome
+from treadle.runtime.defaults import open_own_thread
 from treadle.runtime.engine import AgentEngine
 from treadle.runtime.store_calls import call_beside
 from treadle.thread.facts import ExtraSet, Tagged
@@ -119,19 +120,25 @@ class TaskHand:
     async def _work_on(
         self, agent: AgentDefinition, job: Job, stop: asyncio.Event, cancelled: asyncio.Event
     ) -> JobEnd:
-        async with AsyncExitStack() as stack:
-            checkout = None
-            loaded = await call_beside(partial(agent.membership.store.load, job.thread))
-            mark = find_mark(loaded.fold) or JobMark(job.agent)
-            agent = agent.vary(mark.model)
-            if (repositories := agent.options.get("repositories")) is not None:
-                opened = repositories.open(job.thread, mark.repository, mark.ref)
-                checkout = await stack.enter_async_context(opened)
-            opening = open_engine(agent, job.thread, agent.membership.deps, checkout)
-            engine = await stack.enter_async_context(opening)
-            if checkout is not None:
-                await self._tell_what_is_lost(agent, engine, checkout)
-            return await self._drive(engine, stop, cancelled)
+        opening = partial(open_own_thread, agent.membership.store, job.thread)
+        writer = await call_beside(opening, lambda opened: opened.close())
+        try:
+            async with AsyncExitStack() as stack:
+                checkout = None
+                mark = find_mark(writer.fold) or JobMark(job.agent)
+                agent = agent.vary(mark.model)
+                if (repositories := agent.options.get("repositories")) is not None:
+                    opened = repositories.open(job.thread, mark.repository, mark.ref)
+                    checkout = await stack.enter_async_context(opened)
+                engine = await stack.enter_async_context(
+                    open_engine(agent, writer, agent.membership.deps, checkout)
+                )
+                if checkout is not None:
+                    await self._tell_what_is_lost(agent, engine, checkout)
+                return await self._drive(engine, stop, cancelled)
+        except BaseException:
+            await call_beside(writer.close)  # nothing, where the engine has had it
+            raise
 
     async def _tell_what_is_lost(
         self, agent: AgentDefinition, engine: AgentEngine, checkout: Checkout
@@ -151,6 +158,9 @@ class TaskHand:
     ) -> JobEnd:
         driver = engine.driver
         if CANCELLED_TAG in driver.journal.fold.metadata.tags:
+            return JobEnd(JobStatus.CANCELLED)
+        if cancelled.is_set() and not is_over(driver.journal.fold):  # while it was prepared
+            await driver.journal.record_beside(Tagged((CANCELLED_TAG,)))
             return JobEnd(JobStatus.CANCELLED)
 
         def leave_after_step(output: Output) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from decimal import Decimal
 from typing import Any, Self, Unpack
@@ -34,7 +34,7 @@ from treadle.runtime.options import DriverOptions, recall_tools
 from treadle.runtime.output_modes import OutputChoice, check_output_choice, hold_answers
 from treadle.runtime.ports import Provider, TextRedactor, ThreadStore, Tools, Workspace, Writer
 from treadle.runtime.subagents import ParentCall, SubAgent, make_listener
-from treadle.runtime.task_threads import begin_task_thread
+from treadle.runtime.task_threads import NewTaskThread
 from treadle.server_questions import AskPersonForServer
 from treadle.store.port import Store
 from treadle.store.threads import find_threads
@@ -345,9 +345,7 @@ class AgentBuilder:
 
         One that has the `key` already is given as it is. `marks` are recorded with the task.
         """
-        writer = self._create_thread(None, key, marks)[0]
-        writer.close()
-        return writer.fold
+        return self._plan_thread(None)[0].add(key, marks)
 
     def resume(self, thread_id: str) -> AgentEngine:
         """Go on with a thread that an agent like this one began.
@@ -359,11 +357,12 @@ class AgentBuilder:
         return self._reopen_thread(thread_id, None)
 
     def _begin_thread(self, origin: ParentCall | None) -> AgentEngine:
-        return self._make_engine(*self._create_thread(origin), origin, is_new=True)
+        thread, llm, tools, settings = self._plan_thread(origin)
+        return self._make_engine(thread.begin(origin), llm, tools, settings, origin, is_new=True)
 
-    def _create_thread(
-        self, origin: ParentCall | None, key: str = "", marks: Sequence[Entry] = ()
-    ) -> tuple[Writer, Provider, Tools, AgentConfig]:
+    def _plan_thread(
+        self, origin: ParentCall | None
+    ) -> tuple[NewTaskThread, Provider, Tools, AgentConfig]:
         llm, tools = self._check_options()
         budget = self._budget
         if origin is not None and origin.budget is not None:
@@ -387,23 +386,25 @@ class AgentBuilder:
         settings = replace(self._settings, approval=self._approval, tools=allowed)
         settings = hold_answers(settings, self._config.output_schema, self._choice, llm, model)
         settings = settings.with_limits(llm.traits(model).context_tokens_max)
-        first = [Configured(settings, llm.name), given, *marks]
+        first = (Configured(settings, llm.name), given)
         redact = None if (redactor := self._get_redactor()) is None else redactor.redact
-        writer = begin_task_thread(store, first, redact, origin, key)
-        return writer, llm, tools, settings
+        return NewTaskThread(store, first, redact), llm, tools, settings
 
     def _reopen_thread(self, thread_id: str, origin: ParentCall | None) -> AgentEngine:
-        llm, tools = self._check_options(needs_task=False)
         from treadle.runtime.defaults import open_own_thread
 
-        writer = open_own_thread(self._open_store(), thread_id)
+        return self.resume_opened(open_own_thread(self._open_store(), thread_id), origin)
+
+    def resume_opened(self, writer: Writer, origin: ParentCall | None = None) -> AgentEngine:
+        """`resume`, with a thread that is open, and is closed if this raises."""
         try:
+            llm, tools = self._check_options(needs_task=False)
             machine = writer.fold.machine
             if not isinstance(machine, TaskMachine):
-                raise UsageError(f"thread {thread_id} is a conversation, not a task")
+                raise UsageError(f"thread {writer.thread_id} is a conversation, not a task")
             recall_tools(tools, machine.config)
             offered = {one.name for one in self._list_definitions(tools)}
-            check_same_agent(thread_id, machine, self._graph, self._blacklist, offered)
+            check_same_agent(writer.thread_id, machine, self._graph, self._blacklist, offered)
             policy = self._policy
             settings = None if policy is None else replace(machine.config, approval=policy)
             return self._make_engine(writer, llm, tools, settings, origin, is_new=False)

@@ -364,18 +364,6 @@ class ThreadStore(Protocol):
         """A new thread, durable with its first entries."""
         ...
 
-    def open_by_key(
-        self,
-        key: str,
-        creator: str,
-        *,
-        machine: str,
-        first: Sequence[Entry],
-        redact: Callable[[str], str] | None,
-    ) -> Writer:
-        """The thread of a program's own name, made if there is none."""
-        ...
-
     def open(self, thread_id: str) -> Writer:
         """An existing thread."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
@@ -39,9 +40,22 @@ async def call_beside(
         work: what is done; to its end, also if nobody waits for that any more.
         undo: is given what came of it then, in whatever thread.
     """
-    call = start_call(work)
+    call, loop = start_call(work), asyncio.get_running_loop()
+    # `asyncio.wrap_future` and `shield` cost as much as many a call.
+    waiter: asyncio.Future[None] = loop.create_future()
+
+    def end_wait() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(end_wait)
+
+    call.add_done_callback(wake)
     try:
-        return await asyncio.shield(asyncio.wrap_future(call))
+        await waiter
+        return call.result()
     except asyncio.CancelledError:
 
         def end(done: Future[Result]) -> None:

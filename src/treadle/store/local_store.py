@@ -372,7 +372,7 @@ class LocalStore:
                 kept = cut_torn_tail(self._disk, path, found, self.folders.quarantine)
                 note = f"an unfinished write was cut off and kept in {kept}"
             remove_drafts(self._disk, drafts_folder(path), thread_id)
-            stopped = "" if loaded.fold.is_idle else find_stop_reason(self.scan(thread_id))
+            stopped = "" if loaded.fold.is_idle else find_stop_reason(self.scan(thread_id).records)
             journal = Journal.open(self._disk, path, loaded.head)
         except BaseException:
             self._disk.close(lock)

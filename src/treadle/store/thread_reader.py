@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Protocol
 
@@ -73,7 +73,12 @@ class ThreadReader:
         self._source = source
 
     def load(
-        self, thread_id: str, version: int | None = None, *, is_whole: bool = False
+        self,
+        thread_id: str,
+        version: int | None = None,
+        *,
+        is_whole: bool = False,
+        kept: list[Record] | None = None,
     ) -> LoadedThread:
         """The thread as it stands, or as it stood at `version`.
 
@@ -81,6 +86,7 @@ class ThreadReader:
             thread_id: the thread.
             version: which one; by default the newest.
             is_whole: whether to judge the records that a snapshot stands for, too.
+            kept: gets all records, where there is no snapshot.
 
         Raises:
             UnknownThreadError: there is no such thread, or it has not got this far.
@@ -97,6 +103,8 @@ class ThreadReader:
                 return loaded
         reading = JournalReader(self._source, path)
         fold, records = self._read_from_start(thread_id, reading)
+        if kept is not None:
+            records = _keep_records(records, kept)
         problem = apply_records(fold, records, through=version)
         found = reading.found
         if version is not None and not 1 <= version <= found.head.seq:
@@ -264,15 +272,21 @@ class ThreadReader:
         return None if found is None else found[0]
 
 
-def find_stop_reason(scan: JournalScan) -> str:
+def find_stop_reason(records: Sequence[Record]) -> str:
     """Why a program left the work that is unfinished now; empty if its process died."""
-    for record in reversed(scan.records):
+    for record in reversed(records):
         entry = decode_entry(record.event)
         if isinstance(entry, Recovered):
             return entry.stopped
         if isinstance(entry, Event):
             break
     return ""
+
+
+def _keep_records(records: Iterable[Record], kept: list[Record]) -> Iterator[Record]:
+    for record in records:
+        kept.append(record)
+        yield record
 
 
 def decode_header(first: Record) -> ThreadCreated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from hashlib import sha256
-from typing import TypeAlias, Unpack
+from typing import TypeAlias, TypeVar, Unpack
 
 from msgspec.structs import replace
 
@@ -41,6 +41,8 @@ from treadle.thread.record import (
     Record,
     encode_batch,
 )
+
+Begun = TypeVar("Begun")
 
 
 class _StoreSource:
@@ -155,17 +157,48 @@ class Threads:
     ) -> ThreadWriter:
         """The thread of a program's own name. See `LocalStore.open_by_key`."""
         check_key(key)
-        writer: ThreadWriter | None = None
+        if (found := self.find_key(key)) is not None:
+            return self.open(found)
+        header = ThreadCreated(FORMAT_VERSION, make_thread_id(), machine, creator, key=key)
+        writer = self._begin(ThreadFold(header), first, redact)
+        return self.open(self._find_taken(key)) if writer is None else writer
+
+    def add(
+        self,
+        key: str,
+        creator: str,
+        *,
+        machine: str,
+        first: Sequence[Entry],
+        redact: Callable[[str], str] | None,
+    ) -> ThreadFold:
+        """What a new thread holds, which nobody holds open; or the one that has the key already.
+
+        A store may have a `begin_unheld`, which takes what `begin` does and says whether it did: to
+        hold a journal and to give it free at once are two writes more.
+        """
+        if key:
+            check_key(key)
+        header = ThreadCreated(FORMAT_VERSION, make_thread_id(), machine, creator, key=key)
+        fold = ThreadFold(header)
+        begin = getattr(self._store, "begin_unheld", self._begin_and_close)
+        is_new, _ = self._record_first(fold, first, redact, begin)
+        return fold if is_new else self.load(self._find_taken(key)).fold
+
+    def _begin_and_close(self, thread_id: str, data: bytes, key: str) -> bool:
+        held = self._store.begin(thread_id, data, key)
+        if held is not None:
+            held.close()
+        return held is not None
+
+    def _find_taken(self, key: str) -> str:
+        """The thread that has a key which a new one was not given."""
         if (found := self.find_key(key)) is None:
-            header = ThreadCreated(FORMAT_VERSION, make_thread_id(), machine, creator, key=key)
-            writer = self._begin(ThreadFold(header), first, redact)
-            found = self.find_key(key) if writer is None else header.thread
-        if found is None:
             raise StoreError(
                 f"the store has given the key {key!r} to a thread that it does not find",
                 hint="treadle.store_conformance tells what is wrong with a store",
             )
-        return self.open(found) if writer is None else writer
+        return found
 
     def fork(
         self,
@@ -206,23 +239,33 @@ class Threads:
         self, fold: ThreadFold, first: Sequence[Entry], redact: Callable[[str], str] | None
     ) -> ThreadWriter | None:
         """Begin a thread of which nothing is recorded; `None` if another one has its key."""
+        held, head = self._record_first(fold, first, redact, self._store.begin)
+        return None if held is None else self._make_writer(fold, held, head)
+
+    def _record_first(
+        self,
+        fold: ThreadFold,
+        first: Sequence[Entry],
+        redact: Callable[[str], str] | None,
+        begin: Callable[[str, bytes, str], Begun],
+    ) -> tuple[Begun, Head]:
+        """Record a thread's first entries; what `begin` gives, and where they end."""
         header = fold.header
         entries = [encode_entry(header), *(encode_entry(entry, redact) for entry in first)]
         data, head = encode_batch(Head(), self.now(), [event for _, event in entries])
         with convert_os_errors("create", header.thread, len(data)):
-            held = self._store.begin(header.thread, data, header.key)
-        if held is None:
-            return None
+            begun = begin(header.thread, data, header.key)
         for seq, (entry, _) in enumerate(entries, 1):
             fold.apply(seq, head.at, entry)
-        return self._make_writer(fold, held, head)
+        return begun, head
 
     def open(self, thread_id: str) -> ThreadWriter:
         """An existing thread, for its one writer. See `LocalStore.open`."""
         with convert_os_errors("open", thread_id):
             held = self._store.hold(thread_id)
         try:
-            loaded = self._reader.load(thread_id)
+            records: list[Record] = []
+            loaded = self._reader.load(thread_id, kept=records)
             if loaded.condition is JournalCondition.CORRUPT:
                 name = f"the journal of {thread_id}"
                 raise DamagedJournalError(name, loaded.head.size, loaded.problem)
@@ -233,7 +276,7 @@ class Threads:
                 with convert_os_errors("cut the torn end of", thread_id):
                     kept = held.cut(loaded.head.size)
                 note = "an unfinished write was cut off" + (f" and kept in {kept}" if kept else "")
-            stopped = "" if loaded.fold.is_idle else find_stop_reason(self.scan(thread_id))
+            stopped = "" if loaded.fold.is_idle else find_stop_reason(records)
         except BaseException:
             held.close()
             raise

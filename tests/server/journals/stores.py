@@ -33,13 +33,17 @@ def take_in_all(database: Database) -> int:
     return count
 
 
+def make_beginning() -> tuple[str, bytes, Head]:
+    """A new thread: its id, its first record, and where that ends."""
+    header = ThreadCreated(FORMAT_VERSION, make_thread_id(), CHAT, "test")
+    return header.thread, *encode_batch(Head(), at(), [encode_entry(header)[1]])
+
+
 class Writing:
     """A thread of records that is written to: what was acknowledged stands in `data`."""
 
     def __init__(self, store: PostgresStore, key: str = "") -> None:
-        header = ThreadCreated(FORMAT_VERSION, make_thread_id(), CHAT, "test")
-        self.thread_id = header.thread
-        self.data, self.head = encode_batch(Head(), at(), [encode_entry(header)[1]])
+        self.thread_id, self.data, self.head = make_beginning()
         held = store.begin(self.thread_id, self.data, key)
         assert held is not None
         self.held: HeldJournal = held

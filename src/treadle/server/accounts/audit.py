@@ -10,6 +10,7 @@ from treadle.api.error_codes import ErrorCode
 from treadle.api.types import Audit, AuditLine
 from treadle.server.context import Context
 from treadle.server.data import schema
+from treadle.server.data.round_trips import compile_postgresql, execute_later
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 
 Action: TypeAlias = Literal[
@@ -50,6 +51,11 @@ Action: TypeAlias = Literal[
 LINE_COUNT_MAX: Final = 1000
 """Of one answer."""
 
+_INSERT: Final = insert(schema.audit).inline()
+_INSERT_SQL: Final = compile_postgresql(
+    _INSERT, ["at", "actor_id", "action", "thread_id", "detail"]
+)
+
 OPERATOR: Final = "operator"
 """Who works on the database itself, on the server's machine; no user has done it."""
 
@@ -65,15 +71,17 @@ def log_action(
         thread_id: with which thread, if with one.
         detail: names, numbers and settings only.
     """
-    context.db.execute(
-        insert(schema.audit).values(
-            at=context.now,
-            actor_id=context.caller.user_id,
-            action=action,
-            thread_id=thread_id,
-            detail=detail,
-        )
-    )
+    values = {
+        "at": context.now,
+        "actor_id": context.caller.user_id,
+        "action": action,
+        "thread_id": thread_id,
+        "detail": detail,
+    }
+    if context.db.dialect.name == "postgresql":
+        execute_later(context.db, _INSERT_SQL, values)
+    else:
+        context.db.execute(_INSERT, values)
 
 
 def list_lines(context: Context, limit: int = 100, before: int | None = None) -> Audit:

@@ -167,6 +167,7 @@ def make_postgresql_engine(url: URL, pool_size: int) -> Engine:
         max_overflow=pool_size,
         pool_timeout=LOCK_TIMEOUT_S,
         pool_recycle=1800,
+        pool_use_lifo=True,  # a session knows its statements: few that are busy, not all in turn
         connect_args={
             "connect_timeout": int(LOCK_TIMEOUT_S),
             "client_encoding": "UTF8",

@@ -14,16 +14,10 @@ from treadle.errors import ConfigError, StoreError, ThreadBusyError, UnknownThre
 from treadle.server.accounts.accounts import find_principal
 from treadle.server.context import Principal
 from treadle.server.journals import statements
-from treadle.server.journals.holds import (
-    NewJournal,
-    begin_journal,
-    measure_beginning,
-    take_journal,
-)
+from treadle.server.journals.holds import NewJournal, begin_journal, take_journal
 from treadle.server.journals.postgres_journal import JournalPlace, PostgresJournal
 from treadle.server.journals.writer_lease import WriterLease, return_lease, share_lease
 from treadle.store.local_store import utc_now
-from treadle.thread.record import Head
 
 LEASE_S: Final = 10.0
 PATIENCE_S: Final = 60.0
@@ -147,31 +141,39 @@ class PostgresStore:
 
     def begin(self, thread_id: str, data: bytes, key: str = "") -> PostgresJournal | None:
         """See `Store.begin`. A thread that says that it is private is refused."""
-        owner, is_repeated = self._open(), False
-        new = NewJournal(thread_id, data, key.encode() or None)
-
-        def attempt() -> JournalPlace | None:
-            nonlocal is_repeated
-            was_tried, is_repeated = is_repeated, True
-            writer_id = self._lease.ensure_writer()
-            return self._lease.database.run(
-                lambda db: begin_journal(db, owner, writer_id, new, was_tried=was_tried),
-                is_write=True,
-            )
-
-        hold = (_get_id(owner), thread_id)
+        new = NewJournal.of(thread_id, data, key)
+        hold = (_get_id(self._open()), thread_id)
         place = None
         is_new = self._lease.reserve(hold)
         try:
-            place = self._lease.repeat(attempt) if is_new else None
+            place = self._begin(new, is_held=True) if is_new else None
         finally:
             if is_new and place is None:
                 self._lease.forget(hold)
         if place is not None:
-            return PostgresJournal(self._lease, place, measure_beginning(new))
+            return PostgresJournal(self._lease, place, new.head)
         if self._query(statements.FIND_THREAD, id=thread_id):
             raise StoreError(f"there is a thread {thread_id} already", hint="hold it")
         return None
+
+    def begin_unheld(self, thread_id: str, data: bytes, key: str = "") -> bool:
+        """`begin`, held by nobody; whether no other thread has the key."""
+        return self._begin(NewJournal.of(thread_id, data, key), is_held=False) is not None
+
+    def _begin(self, new: NewJournal, *, is_held: bool) -> JournalPlace | None:
+        owner, is_repeated = self._open(), False
+
+        def attempt() -> JournalPlace | None:
+            nonlocal is_repeated
+            was_tried, is_repeated = is_repeated, True
+            writer_id = self._lease.ensure_writer() if is_held else None
+            return self._lease.database.run(
+                lambda db: begin_journal(db, owner, writer_id, new, was_tried=was_tried),
+                is_write=True,
+                queries=[new.make_query(owner, writer_id)],
+            )
+
+        return self._lease.repeat(attempt)
 
     def hold(self, thread_id: str) -> PostgresJournal:
         """See `Store.hold`."""
@@ -179,15 +181,8 @@ class PostgresStore:
         hold = (_get_id(owner), thread_id)
         if not self._lease.reserve(hold):
             raise ThreadBusyError(thread_id, is_own=True)
-
-        def attempt() -> tuple[JournalPlace, Head]:
-            writer_id = self._lease.ensure_writer()
-            return self._lease.database.run(
-                lambda db: take_journal(db, hold, writer_id), is_write=True
-            )
-
         try:
-            place, head = self._lease.repeat(attempt)
+            place, head = self._lease.repeat(lambda: take_journal(self._lease, hold))
         except BaseException:
             self._lease.forget(hold)
             raise
@@ -207,14 +202,12 @@ class PostgresStore:
             if rows:
                 new = [row for row in rows if row[0] is not None]
                 return self._read_on(thread_id, known.key, start, start, new)
-        found = self._query(statements.FIND_THREAD, id=thread_id)
-        if not found:
+        rows = self._query(statements.READ_FROM_START, id=thread_id, count=READ_COUNT)
+        if rows:
+            return self._read_on(thread_id, rows[0][3], start, 0, rows)
+        if not self._query(statements.FIND_THREAD, id=thread_id):
             raise UnknownThreadError(f"there is no thread {thread_id}")
-        key: str | None = found[0][0]
-        if key is None:
-            return self._read_pieces(thread_id, start)
-        seq, at = self._find_place(key, start)
-        return self._read_on(thread_id, key, start, at, self._read_records(key, seq))
+        return self._read_pieces(thread_id, start)
 
     def _read_records(self, key: str, first: int) -> Sequence[tuple[Any, ...]]:
         return self._query(statements.READ_RECORDS, thread_key=key, first=first, count=READ_COUNT)
@@ -224,22 +217,12 @@ class PostgresStore:
     ) -> Iterator[bytes]:
         """The bytes of these records, of which the first begins at `at`, and all behind them."""
         while rows:
-            data = b"".join(line.encode() + b"\n" for _, _, line in rows)
+            data = b"".join(row[2].encode() + b"\n" for row in rows)
             yield data[max(0, start - at) :]
             at += len(data)
-            seq, chain_hash, _ = rows[-1]
+            seq, chain_hash = rows[-1][:2]
             self._remember_end(thread_id, at, _KnownEnd(key, seq, chain_hash))
-            rows = self._read_records(key, seq + 1)
-
-    def _find_place(self, key: str, start: int) -> tuple[int, int]:
-        """The record that holds byte `start`, or is the next one, and the byte it begins with."""
-        if start <= 0:
-            return 1, 0
-        found = self._query(statements.FIND_PLACE, thread_key=key, start=start)
-        if found:
-            return int(found[0][0]), int(found[0][1])
-        ((last, size),) = self._query(statements.MEASURE_RECORDS, thread_key=key)
-        return int(last) + 1, int(size)
+            rows = self._read_records(key, seq + 1) if len(rows) == READ_COUNT else ()
 
     def _remember_end(self, thread_id: str, at: int, end: _KnownEnd) -> None:
         with self._ends_lock:

@@ -38,11 +38,22 @@ in."""
 REMOVE_WRITER: Final = "DELETE FROM writers WHERE id = %(id)s"
 
 INSERT_JOURNAL: Final = """
-    INSERT INTO journals
-        (owner_id, id, thread_key, key, epoch, writer_id, seq, size)
-    VALUES (%(owner)s, %(id)s, %(thread_key)s, %(key)s, 1, %(writer)s, %(seq)s, %(size)s)
-    ON CONFLICT DO NOTHING RETURNING epoch
+    INSERT INTO journals (owner_id, id, thread_key, key, epoch, writer_id, seq, size)
+    SELECT %(owner)s, %(id)s, CASE WHEN %(is_records)s THEN coalesce(
+            (SELECT key FROM threads WHERE owner_id = %(owner)s AND id = %(id)s),
+            (SELECT %(id)s || '@' || %(user)s FROM threads WHERE key = %(id)s),
+            %(id)s
+        ) END, %(key)s::bytea, 1, %(writer)s::bigint, %(seq)s, %(size)s
+    WHERE NOT %(is_records)s OR NOT EXISTS (
+        SELECT FROM threads WHERE owner_id = %(owner)s AND id = %(id)s AND purged_at IS NULL
+    )
+    ON CONFLICT DO NOTHING
+    RETURNING thread_key, EXISTS (
+        SELECT FROM threads WHERE owner_id = %(owner)s AND id = %(id)s
+    ) AS was_purged
 """
+"""Nothing where another journal has the id or the key. `thread_key` names its thread: by its id,
+unless somebody else's is named so; as before if it was purged."""
 ADOPT_THREAD: Final = """
     WITH adopted AS (
         UPDATE threads SET has_journal = true
@@ -56,11 +67,29 @@ ADOPT_THREAD: Final = """
 """What a machine of the owner has pushed becomes a journal when a worker first asks for it."""
 
 LOCK_JOURNAL: Final = """
-    SELECT thread_key, writer_id FROM journals WHERE owner_id = %(owner)s AND id = %(id)s FOR UPDATE
+    SELECT 1 FROM journals WHERE owner_id = %(owner)s AND id = %(id)s FOR UPDATE
 """
 """Said before `TAKE_JOURNAL`, so that this one sees what those who were waited for have done."""
 TAKE_JOURNAL: Final = f"""
-    UPDATE journals SET epoch = epoch + 1, writer_id = %(writer)s, problem = ''
+    WITH its AS (
+        SELECT thread_key FROM journals WHERE owner_id = %(owner)s AND id = %(id)s
+    ), last AS (
+        SELECT seq, hash, at FROM records
+        WHERE thread_id = (SELECT thread_key FROM its) ORDER BY seq DESC LIMIT 1
+    ), measured AS (
+        SELECT CASE WHEN thread_key IS NULL THEN (
+            SELECT coalesce(sum(length(body)), 0) FROM journal_pieces
+            WHERE owner_id = %(owner)s AND id = %(id)s
+        ) ELSE (
+            SELECT coalesce(sum(octet_length(line) + 1), 0) FROM records
+            WHERE thread_id = thread_key
+        ) END AS size FROM its
+    )
+    UPDATE journals SET epoch = epoch + 1, writer_id = %(writer)s, problem = '',
+        seq = coalesce(last.seq, journals.seq), size = measured.size,
+        ahead_at = CASE WHEN last.seq > (SELECT version FROM threads WHERE key = thread_key)
+            THEN coalesce(ahead_at, {NOW_MS}) END
+    FROM measured LEFT JOIN last ON true
     WHERE owner_id = %(owner)s AND id = %(id)s AND (
         writer_id IS NULL
         OR writer_id = %(writer)s
@@ -69,7 +98,8 @@ TAKE_JOURNAL: Final = f"""
             WHERE writers.id = journals.writer_id AND lease_until > {NOW_MS}
         )
     )
-    RETURNING epoch
+    RETURNING epoch, thread_key IS NOT NULL AS is_records, journals.size, last.seq, last.hash,
+        last.at
 """  # noqa: S608
 NAME_HOLDER: Final = """
     SELECT name FROM writers WHERE id = (
@@ -103,10 +133,11 @@ APPEND_PIECE: Final = """
     SELECT owner_id, %(id)s, %(size)s, %(body)s FROM held
 """
 FIND_OWN_BEGINNING: Final = """
-    SELECT 1 FROM journals
-    WHERE owner_id = %(owner)s AND id = %(id)s AND writer_id = %(writer)s AND epoch = 1
+    SELECT 1 FROM journals WHERE owner_id = %(owner)s AND id = %(id)s
+        AND (%(writer)s::bigint IS NULL OR (writer_id = %(writer)s::bigint AND epoch = 1))
 """
-"""What this process has begun, though it has not heard so."""
+"""What this process has begun, though it has not heard so; somebody may have taken by now what was
+not to be held."""
 INSERT_PIECE: Final = """
     INSERT INTO journal_pieces (owner_id, id, start, body)
     VALUES (%(owner)s, %(id)s, 0, %(body)s)
@@ -127,23 +158,6 @@ CUT_PIECES: Final = """
     SELECT owner_id FROM held
 """
 
-SET_HEAD: Final = f"""
-    UPDATE journals SET seq = %(seq)s, size = %(size)s,
-        ahead_at = CASE WHEN %(is_ahead)s THEN coalesce(ahead_at, {NOW_MS}) END
-    WHERE owner_id = %(owner)s AND id = %(id)s
-"""  # noqa: S608
-READ_LAST_RECORD: Final = """
-    SELECT seq, hash, at FROM records WHERE thread_id = %(thread_key)s ORDER BY seq DESC LIMIT 1
-"""
-MEASURE_RECORDS: Final = """
-    SELECT coalesce(max(seq), 0), coalesce(sum(octet_length(line) + 1), 0)::bigint FROM records
-    WHERE thread_id = %(thread_key)s
-"""
-READ_VERSION: Final = "SELECT version FROM threads WHERE key = %(thread_key)s"
-MEASURE_PIECES: Final = """
-    SELECT coalesce(sum(length(body)), 0)::bigint FROM journal_pieces
-    WHERE owner_id = %(owner)s AND id = %(id)s
-"""
 HAS_RECORD: Final = """
     SELECT 1 FROM records JOIN journals ON thread_key = thread_id
     WHERE owner_id = %(owner)s AND id = %(id)s AND records.seq = %(last)s
@@ -156,10 +170,10 @@ HAS_PIECE: Final = """
 """
 
 FIND_THREAD: Final = """
-    SELECT key FROM threads
+    SELECT 1 FROM threads
     WHERE owner_id = %(owner)s AND id = %(id)s AND kind = 'records' AND purged_at IS NULL
     UNION ALL
-    SELECT NULL FROM journals
+    SELECT 1 FROM journals
     WHERE owner_id = %(owner)s AND id = %(id)s AND thread_key IS NULL
 """
 LIST_IDS: Final = """
@@ -169,13 +183,12 @@ LIST_IDS: Final = """
     SELECT id FROM journals WHERE owner_id = %(owner)s AND thread_key IS NULL
 """
 FIND_KEY: Final = "SELECT id FROM journals WHERE owner_id = %(owner)s AND key = %(key)s"
-FIND_PLACE: Final = """
-    SELECT seq, upto - octet_length(line) - 1 FROM (
-        SELECT seq, line, sum(octet_length(line) + 1) OVER (ORDER BY seq) AS upto FROM records
-        WHERE thread_id = %(thread_key)s
-    ) AS measured WHERE upto > %(start)s ORDER BY seq LIMIT 1
+READ_FROM_START: Final = """
+    SELECT seq, records.hash, line, threads.key FROM threads
+    JOIN records ON thread_id = threads.key
+    WHERE owner_id = %(owner)s AND id = %(id)s AND kind = 'records' AND purged_at IS NULL
+    ORDER BY seq LIMIT %(count)s
 """
-"""The record in which a byte stands, and where that record begins."""
 READ_RECORDS: Final = """
     SELECT seq, hash, line FROM records
     WHERE thread_id = %(thread_key)s AND seq >= %(first)s ORDER BY seq LIMIT %(count)s

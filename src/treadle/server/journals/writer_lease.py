@@ -18,6 +18,7 @@ from random import random
 from time import monotonic
 from typing import Any, Final, TypeAlias, TypeVar
 
+from psycopg import ClientCursor
 from psycopg import Connection as Session
 from psycopg import Error as PostgresError
 from sqlalchemy.exc import SQLAlchemyError
@@ -105,6 +106,24 @@ class WriterLease:
         with convert_database_errors(), self._borrow_session() as session:
             return session.execute(statement.encode(), values).fetchall()
 
+    def query_together(
+        self, statements: Sequence[str], values: Mapping[str, object]
+    ) -> list[Sequence[tuple[Any, ...]]]:
+        """The rows of each of these statements, which are one transaction and go by one way.
+
+        Raises as `execute`.
+        """
+        with (
+            convert_database_errors(),
+            self._borrow_session() as session,
+            ClientCursor(session) as cursor,
+        ):
+            cursor.execute(";".join(statements).encode(), values)
+            found = [cursor.fetchall()]
+            while cursor.nextset():
+                found.append(cursor.fetchall())
+            return [*found]
+
     def repeat(self, work: Callable[[], Result]) -> Result:
         """Do this, which may be done again, until the database does its part.
 
@@ -138,13 +157,14 @@ class WriterLease:
         It is not tried before it is used: a kept one may have broken since. One that has broken is
         not kept.
         """
-        with self.database.engine.connect() as connection:
-            raw: Any = connection.connection.dbapi_connection
-            try:
-                yield raw
-            finally:
-                if raw.closed:
-                    connection.invalidate()
+        kept = self.database.engine.raw_connection()
+        raw: Any = kept.dbapi_connection
+        try:
+            yield raw
+        finally:
+            if raw.closed:
+                kept.invalidate()
+            kept.close()
 
     # ---- the lease ----------------------------------------------------------------------------
 

@@ -77,6 +77,12 @@ _RECORDS_SQL: Final = (
 
 
 @cache
+def _make_insert_sql(columns: tuple[str, ...]) -> str:
+    """What makes a thread's row in the words of PostgreSQL, with the places of its values."""
+    return compile_postgresql(insert(threads), columns)
+
+
+@cache
 def _make_update_sql(columns: tuple[str, ...]) -> str:
     """`_UPDATE_THREAD` in the words of PostgreSQL, with the places of its values."""
     return compile_postgresql(_UPDATE_THREAD, [*columns, "its_key", "its_version", "its_hash"])
@@ -249,9 +255,10 @@ def create_thread(
         "is_usage_counted": True,
     }
     if purged is None:
-        if not insert_if_absent(
-            context.db, threads, {**values, **make_owner_columns(context, key, thread_id)}
-        ):
+        values |= make_owner_columns(context, key, thread_id)
+        if journal_key is not None:  # who has the row of the journal is alone
+            execute_later(context.db, _make_insert_sql(tuple(values)), values)
+        elif not insert_if_absent(context.db, threads, values):
             raise make_race_refusal(access.find_own_thread(context, thread_id), Mark())
         audit.log_action(context, "thread_made", key, folded.fold.visibility)
     else:

@@ -51,6 +51,11 @@ def read_batch(base: Mark, body: bytes) -> Batch:
     records = scanner.feed(body)
     if scanner.end().condition is not JournalCondition.CLEAN:
         raise _make_chain_refusal(scanner.head.seq + 1, "it does not follow the record before it")
+    return make_batch(records, body)
+
+
+def make_batch(records: Sequence[Record], body: bytes) -> Batch:
+    """These records, which are those of the body. Raises as `read_batch`."""
     lines = body[:-1].split(b"\n")
     for record, line in zip(records, lines, strict=True):
         check_json(line)
