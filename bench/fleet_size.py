@@ -137,12 +137,14 @@ async def _work(store: PostgresStore, url: str, size: int, model_s: float) -> _C
     working = [asyncio.create_task(go_on(*one)) for one in enumerate(sessions)]
     await asyncio.sleep(2 * model_s)  # by then each has begun
     before, first, began = _read_sizes(url), turns, time.perf_counter()
-    used, busy = _used_s(), []
+    used, busy, looking_s = _used_s(), [], 0.0
     with psycopg.connect(url, autocommit=True) as db:
         while time.perf_counter() - began < TIME_S:
+            before_look = time.thread_time()
             busy.append(_count_busy(db))
+            looking_s += time.thread_time() - before_look
             await asyncio.sleep(PAUSE_S)
-    took_s, done, used = time.perf_counter() - began, turns - first, _used_s() - used
+    took_s, done, used = time.perf_counter() - began, turns - first, _used_s() - used - looking_s
     after = _read_sizes(url)
     is_over = True
     for task in working:
