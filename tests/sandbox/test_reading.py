@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import pytest
@@ -229,6 +230,23 @@ async def test_a_socket_in_the_workspace_is_not_reached_and_a_pipe_not_written(
         listener.accept()
     listener.close()
     os.close(reader)
+
+
+@pytest.mark.parametrize("top", [one for one in ("/dev/shm",) if Path(one).is_dir()])
+async def test_a_workspace_in_shared_memory_is_held_like_any_other(
+    home: Path, backend: str, top: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lies below `/dev`, whose devices may be written and hold no credentials."""
+    with TemporaryDirectory(dir=top) as folder:
+        (Path(folder) / "kube").write_text("canary\n")
+        monkeypatch.setenv("KUBECONFIG", f"{folder}/kube")
+        os.mkfifo(f"{folder}/pipe")
+        reader = os.open(f"{folder}/pipe", os.O_RDONLY | os.O_NONBLOCK)
+        command = "echo x > pipe; cat kube; echo x > /dev/null && echo done"
+        said = await shown(tools(Path(folder), backend), command)
+        written = os.read(reader, 10)
+        os.close(reader)
+    assert ("canary" in said, "done" in said, written) == (False, True, b"")
 
 
 # ---- what a command is told that could not do something ------------------------------------------

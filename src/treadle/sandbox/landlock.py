@@ -84,8 +84,10 @@ def make_rules(mounts: Mounts, version: int) -> dict[str, Any]:
 def make_write_rules(mounts: Mounts, version: int) -> dict[str, Any]:
     """What the launcher takes as `landlock` in bubblewrap: whatever is seen may be read."""
     handled = (_WRITE & ~_READ) | _MAKE_DEVICE
-    folders = (*mounts.scratch, *mounts.writable, "/dev")
-    return {**_scopes(version), "files": handled, "rules": [(one, handled) for one in folders]}
+    rules = [(one, handled) for one in (*mounts.scratch, *mounts.writable)]
+    # Not `/dev` as a whole: a workspace may lie in `/dev/shm`, and a pipe in it could be written.
+    rules += [(f"/dev/{name}", _WRITE_FILE) for name in (*_DEVICES, "ptmx", "pts")]
+    return {**_scopes(version), "files": handled, "rules": rules}
 
 
 def _scopes(version: int) -> dict[str, int]:

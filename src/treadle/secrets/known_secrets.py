@@ -179,13 +179,17 @@ _NO_PROJECT: Final = frozenset({"node_modules", "target", "vendor", "venv", "__p
 def files_named_by(environ: Mapping[str, str]) -> tuple[Path, ...]:
     """The files of credentials and histories that variables name; they need not be there.
 
-    A device, such as the `/dev/null` of who wants no history, is none.
+    A device, such as the `/dev/null` of who wants no history, is none; `/dev/shm` has files.
     """
     named = [path for _, path in _credentials_named_by(environ)]
     named += [Path(path).expanduser() for name in _HISTORY_VARIABLES if (path := environ.get(name))]
     if folder := environ.get("ZDOTDIR"):
         named.append(Path(folder).expanduser() / ".zsh_history")
-    return tuple(path for path in named if path.parts[:2] != ("/", "dev") and path.name)
+    return tuple(path for path in named if path.name and not _is_device(path))
+
+
+def _is_device(path: Path) -> bool:
+    return path.parts[:2] == ("/", "dev") and path.parts[2:3] != ("shm",)
 
 
 def find_in_files(
