@@ -37,6 +37,16 @@ def import_path() -> Iterator[None]:
     sys.path[:] = before
 
 
+@pytest.fixture(scope="module")
+def forget_trees() -> Iterator[None]:
+    """What was parsed for a module goes with it: who looks for garbage would pass each node."""
+    from house import source  # what it imports few tests need
+
+    yield
+    source.nodes.cache_clear()
+    source.parsed.cache_clear()
+
+
 def pytest_collection_finish() -> None:
     """What stands for the tests stays to the end: who looks for garbage need not look at it."""
     gc.collect()

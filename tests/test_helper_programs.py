@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from house.source import nodes
 
-from test_tidy import ROOT, modules, name_of, parsed
+from test_tidy import ROOT, modules, name_of
 from treadle import helper_programs
+
+pytestmark = pytest.mark.usefixtures("forget_trees")
 
 STARTS: Final = {
     "src/treadle/terminal/external_programs.py": {
@@ -92,14 +95,14 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def starts(path: Path) -> Iterator[tuple[str, str]]:
     """The function and the text of each call that starts a program, or looks for one."""
-    nodes = list(ast.walk(parsed(path)))
+    all_nodes = nodes(path)
     runners = {
         alias.name
-        for node in nodes
+        for node in all_nodes
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("treadle.process.")
         for alias in node.names
     } & RUNNERS
-    for function in nodes:
+    for function in all_nodes:
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(function):
@@ -124,7 +127,7 @@ def test_every_place_that_starts_a_program_is_known_and_says_what_environment_it
         name = name_of(path)
         if not name.startswith("src/"):
             continue
-        for node in ast.walk(parsed(path)):  # so that none is called by its bare name
+        for node in nodes(path):  # so that none is called by its bare name
             if isinstance(node, ast.ImportFrom) and node.module in MODULES:
                 wrong += [(name, one.name) for one in node.names if one.name in STARTING]
         for function, call in starts(path):

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import pytest
 from house import source
+
+pytestmark = pytest.mark.usefixtures("forget_trees")
 
 COMMAND_LINES_MAX: Final = 120
 CHAIN_LENGTH_MAX: Final = 38

@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from house.source import nodes, parsed
+
+pytestmark = pytest.mark.usefixtures("forget_trees")
 
 ROOT: Final = Path(__file__).parent.parent
 MODULE_LINES_MAX: Final = 500
@@ -136,11 +139,6 @@ def modules() -> tuple[Path, ...]:
     return tuple(sorted(path for path in found if NOT_OURS not in path.as_posix()))
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -150,14 +148,14 @@ def lines_of(path: Path) -> int:
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
 def imported(path: Path) -> Iterator[str]:
     """Top-level names of the packages a module imports, anywhere in it."""
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -199,7 +197,7 @@ def test_nothing_is_left_to_be_done_in_a_comment() -> None:
 
 
 def _sleeps(path: Path) -> bool:
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Attribute) and ast.unparse(node) == "time.sleep":
             return True
         if isinstance(node, ast.ImportFrom) and node.module == "time":
@@ -241,7 +239,7 @@ def test_no_test_uses_mocks() -> None:
     using = {
         name_of(path)
         for path in modules()
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Import | ast.ImportFrom)
         and re.search(r"\bmock\b", ast.unparse(node))
     }
