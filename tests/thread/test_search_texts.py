@@ -28,6 +28,7 @@ from treadle.thread.search_texts import (
     TEXT_FUNCTIONS,
     SearchText,
     SearchTextKind,
+    list_entry_texts,
     list_message_texts,
     list_texts,
 )
@@ -142,12 +143,12 @@ def test_a_command_of_the_person_is_found_once() -> None:
 
 def test_of_a_long_output_the_whole_is_searched_if_it_is_there() -> None:
     outcome = ToolExecutionOutcome.Success("a", "head … tail", ("f",), BlobRef("0" * 64, 99))
-    _, data = encode_entry(ended("a", outcome))
-    assert list_texts(data, lambda ref: f"all {ref.size}") == [
+    entry, _ = encode_entry(ended("a", outcome))
+    assert list_entry_texts(entry, lambda ref: f"all {ref.size}") == [
         (SearchTextKind.OUTPUT, "all 99"),
         (SearchTextKind.PLACE, "f"),
     ]
-    assert list_texts(data)[0] == (SearchTextKind.OUTPUT, "head … tail")
+    assert list_entry_texts(entry)[0] == (SearchTextKind.OUTPUT, "head … tail")
 
 
 def test_an_event_of_a_newer_version_is_searched_as_it_stands() -> None:

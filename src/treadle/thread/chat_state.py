@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from treadle.thread.codec import UnknownEntryError
 from treadle.thread.document import AgentStateSnapshot, ConversationSnapshot, PendingToolCall
 
 
+@lru_cache
 def to_snake_case(name: str) -> str:
     """`waiting_for_user_input` for `WaitingForUserInput`."""
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")

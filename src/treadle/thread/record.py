@@ -45,7 +45,6 @@ _PIECE_SIZE: Final = 1024 * 1024
 """How much of a journal is read at a time."""
 
 _HASH_SIZE: Final = 32
-_SUFFIX: Final = re.compile(rb',"hash":"([0-9a-f]{32})"\}\Z')
 _SEAL: Final = b',"hash":"'
 _SEALED: Final = re.compile(rb',"hash":"[0-9a-f]{32}"\}(?=\n)')
 _SEALED_LAST: Final = re.compile(rb',"hash":"[0-9a-f]{32}"\}(?=\n|\Z)')
@@ -215,17 +214,20 @@ class JournalScanner:
         lines = self._pop_held_data().split(b"\n")
         records: list[Record] = []
         head = self.head
-        for place in range(len(lines) - 1):
-            line = lines[place]
-            record = _verify_record(line, head)
+        seq, previous, size = head.seq, head.hash, head.size
+        rest = lines.pop()
+        for line in lines:
+            record = _verify_record(line, seq + 1, previous)
             if record is None:
-                self.head = head
-                self._begin_damage(b"\n".join(lines[place:]))
-                return records
+                break
             records.append(record)
-            head = Head(record.seq, record.hash, record.at, head.size + len(line) + 1)
-        self.head = head
-        self._hold_data(lines[-1])
+            seq, previous, size = record.seq, record.hash, size + len(line) + 1
+        if records:
+            self.head = Head(seq, previous, records[-1].at, size)
+        if len(records) < len(lines):
+            self._begin_damage(b"\n".join((*lines[len(records) :], rest)))
+            return records
+        self._hold_data(rest)
         if self._cannot_become_record():
             self._begin_damage(self._pop_held_data())
         return records
@@ -315,25 +317,19 @@ def scan_journal(data: bytes, after: Head = Head()) -> JournalScan:  # noqa: B00
     return JournalScan(records, found.head, found.condition, found.reason)
 
 
-def _verify_record(line: bytes, head: Head) -> Record | None:
-    match = _SUFFIX.search(line)
-    if match is None:
-        return None
-    digest = match[1].decode()
-    if hash_record(head.hash, line[:-_SUFFIX_SIZE] + b"}") != digest:
+def _verify_record(line: bytes, seq: int, previous: str) -> Record | None:
+    """The record of this number behind one of this hash, if the line is one."""
+    digest = hash_record(previous, line[:-_SUFFIX_SIZE] + b"}")
+    if not line.endswith(b',"hash":"%b"}' % digest.encode()):
         return None
     body = _parse_body(line)
-    if body is None or body.seq != head.seq + 1:
+    if body is None or body.seq != seq:
         return None
-    return Record(body.seq, body.at, body.event, digest, body.first_hash)
-
-
-def _parse_record(line: bytes) -> _Body | None:
-    """The line as a record by its form alone, whatever its hash says."""
-    return None if _SUFFIX.search(line) is None else _parse_body(line)
+    return Record(seq, body.at, body.event, digest, body.first_hash)
 
 
 def _parse_body(line: bytes) -> _Body | None:
+    """The line as a record by its form alone, whatever its hash says."""
     try:
         return _decode_body(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -356,7 +352,7 @@ def _find_well_formed_records(lines: bytes, *, is_last: bool) -> Iterator[tuple[
         start = lines.rfind(b"\n", 0, seal.start()) + 1
         line = lines[start : seal.end()]
         for offset in (0, line.rfind(_BEGINNING)):
-            body = _parse_record(line[offset:]) if offset >= 0 else None
+            body = _parse_body(line[offset:]) if offset >= 0 else None
             if body is not None:
                 yield start + offset, body
                 break

@@ -55,24 +55,28 @@ class SearchTextKind(IntEnum):
 SearchText: TypeAlias = tuple[SearchTextKind, str]
 
 
-def list_texts(
-    event: bytes | msgspec.Raw, read_output: Callable[[BlobRef], str | None] = lambda _: None
-) -> list[SearchText]:
-    """The texts of a record's event that are not empty.
-
-    An event that this version does not know is one text, as it stands.
-
-    Args:
-        event: its JSON.
-        read_output: the whole of an output of which the event has beginning and end; `None` if it
-            is not to be had.
-    """
+def list_texts(event: bytes | msgspec.Raw) -> list[SearchText]:
+    """The texts of a record's event that are not empty."""
     try:
-        entry = decode_entry(event)
+        return list_entry_texts(decode_entry(event))
     except UnknownEntryError:
-        raw = bytes(event).decode("utf-8", "replace")
-        return [(SearchTextKind.OTHER, _unescape_json(raw))]
-    found = [(kind, text) for kind, text in TEXT_FUNCTIONS[type(entry)](entry) if text.strip()]
+        return list_unknown_texts(event)
+
+
+def list_unknown_texts(event: bytes | msgspec.Raw) -> list[SearchText]:
+    """The texts of an event that this version does not know: one, as it stands."""
+    return [(SearchTextKind.OTHER, _unescape_json(bytes(event).decode("utf-8", "replace")))]
+
+
+def list_entry_texts(
+    entry: Entry, read_output: Callable[[BlobRef], str | None] = lambda _: None
+) -> list[SearchText]:
+    """The texts of an entry that are not empty.
+
+    `read_output` gives the whole of an output of which the entry has beginning and end; `None` if
+    it is not to be had.
+    """
+    found = [one for one in TEXT_FUNCTIONS[type(entry)](entry) if one[1] and not one[1].isspace()]
     if (kept := find_kept_output(entry)) is not None:
         text = read_output(kept[1])
         if text is not None:

@@ -8,6 +8,7 @@ from contextlib import closing
 from core.samples import answer, said
 from store.shelf import CREATOR, Shelf
 from treadle.store.index.lookup import Index
+from treadle.thread.facts import Tagged
 from treadle.thread.record import encode_batch
 
 OF_NEWER = b'{"type":"from_the_future","note":"x"}'
@@ -81,3 +82,14 @@ def test_each_thread_is_told_as_loading_it_says(shelf: Shelf) -> None:
                 summary.version,
             ), name
     assert {name for name, problem in problems.items() if not problem} == {"plain", "forks"}
+
+
+def test_the_words_of_threads_that_are_taken_in_together_are_written_once(shelf: Shelf) -> None:
+    """A statement that may be undone by itself makes the full-text index write what it holds."""
+    for number in range(12):
+        shelf.create((Tagged(("red",)), said(f"word{number}")), (answer(f"answer{number}"),))
+    with closing(Index(shelf.store)) as index:
+        index.update_all()
+        database = index._file._open()
+        count = database.execute("SELECT count(DISTINCT segid) FROM words_idx").fetchone()
+        assert count == (1,)

@@ -16,6 +16,7 @@ from store.shelf import CREATOR, Shelf, fill
 from treadle.core.config import AgentConfig
 from treadle.core.conversation import View
 from treadle.core.events import PostToolsHookCompleted, Rewound
+from treadle.core.messages import ToolCall
 from treadle.errors import UsageError
 from treadle.store.index.lookup import Index, ThreadFilters
 from treadle.store.index.schema import TABLES
@@ -198,6 +199,15 @@ def test_a_thread_is_one_hit_with_its_best_place_and_their_number(
     thread = shelf.create((said("the shuttle"),), (answer("a shuttle, one more shuttle"),))
     (hit,) = index.search("shuttle")
     assert (hit.thread.id, hit.version, hit.count) == (thread, 2, 2)
+
+
+def test_all_texts_of_a_record_are_found_however_many_they_are(shelf: Shelf, index: Index) -> None:
+    calls = (ToolCall(f"c{nth}", "read_file", f'{{"path":"at{nth}"}}') for nth in range(300))
+    thread = shelf.create((said("go"),), (answer("", *calls),))
+    missed = [nth for nth in range(300) if not index.search(f"at{nth}")]
+    assert missed == []
+    assert index.search("read_file")[0].count == 256
+    assert index.search("at299")[0].thread.id == thread
 
 
 def test_a_fork_is_found_by_its_own_words_and_its_base_by_those_they_share(

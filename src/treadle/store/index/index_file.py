@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from treadle.store.disk import Disk
-from treadle.store.index.schema import PENDING_INDEX, SCHEMA_VERSION, TABLES
+from treadle.store.index.schema import LATER_INDEXES, SCHEMA_VERSION, TABLES
 from treadle.store.sqlite_journal_mode import set_journal_mode
 
 INDEX_NAME: Final = "index.sqlite"
@@ -160,7 +160,8 @@ class IndexFile:
                 database.execute("COMMIT")
             if _read_version(database) != SCHEMA_VERSION:
                 raise _OlderIndexError("it is of an older version")
-            database.execute(PENDING_INDEX)  # changes nothing where it is there
+            for statement in LATER_INDEXES:  # each changes nothing where it is there
+                database.execute(statement)
         except BaseException:
             database.close()
             raise

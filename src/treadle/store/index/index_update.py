@@ -29,7 +29,10 @@ from treadle.thread.ids import is_thread_id
 NOTICE_COUNT: Final = 500
 """That more threads than this are read is said before: it takes seconds."""
 
-_CHUNK_COUNT: Final = 100
+_CACHE_KB: Final = 16 * 1024
+"""So much of the file is held in memory meanwhile."""
+
+_CHUNK_COUNT: Final = 400
 """So many threads are taken in at a time; then others may write, and a kill loses no more."""
 
 FOLDER_COUNT_MAX: Final = 1_000
@@ -61,13 +64,15 @@ class IndexUpdater:
             sqlite3.Error: the index cannot be read or written; what was committed stays.
         """
         _handle_new_vocabulary(database)
-        known = {row[0]: row[1:] for row in database.execute(_SELECT_STAMPS)}
+        known = {row[0]: row for row in database.execute(_SELECT_STAMPS)}
         seen = self._list_stamps(known)
-        gone = [one for one in known if one not in seen]
-        left = {one for one, stamp in seen.items() if known.get(one) != (*stamp, 0)}
+        gone = known.keys() - seen.keys()
+        left = {one for one, stamp in seen.items() if known.get(one) != (one, *stamp, 0)}
         if len(left) > NOTICE_COUNT:
             self._tell(_NOTICE.format(len(left)))
-        for some in _split_chunks(gone):
+            # Words are merged without being read again; who reads only is slower with so much.
+            database.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+        for some in _split_chunks(sorted(gone)):
             with _transaction(database):
                 for thread_id in some:
                     self._threads.delete_if_gone(database, thread_id)
@@ -81,7 +86,7 @@ class IndexUpdater:
             taken |= left
             stale = {row[0] for row in database.execute("SELECT id FROM journals WHERE stale")}
             left = (stale & seen.keys()) - taken
-            gone = []
+            gone.clear()
         self.purge(database)
 
     def update_folder(self, database: sqlite3.Connection, workspace: str) -> None:
@@ -99,9 +104,9 @@ class IndexUpdater:
         folder = self._folders.threads
         with convert_os_errors("list", folder):
             names = self._disk.list(folder, JOURNAL_SUFFIX)
-        known = {row[0] for row in database.execute(_SELECT_IDS)}
-        ids = [name.removesuffix(JOURNAL_SUFFIX) for name in names]
-        new = [one for one in ids if one not in known and is_thread_id(one)]
+        known = {row[0] for row in database.execute(_SELECT_NAMES)}
+        ids = [name.removesuffix(JOURNAL_SUFFIX) for name in names if name not in known]
+        new = list(filter(is_thread_id, ids))
         if len(new) > NOTICE_COUNT:
             self._tell(_NOTICE.format(len(new)))
         self._update_some(database, new)
@@ -170,17 +175,15 @@ class IndexUpdater:
         for in_trash in (True, False):
             folder = self._folders.trash if in_trash else self._folders.threads
             with convert_os_errors("list", folder):
-                names = self._disk.list(folder)
                 # A snapshot's name sorts before that of its journal, which says more.
-                for name in names:
-                    thread_id, dot, suffix = name.partition(".")
-                    if dot + suffix not in (JOURNAL_SUFFIX, SNAPSHOT_SUFFIX):
+                for name in self._disk.list(folder):
+                    is_journal = name.endswith(JOURNAL_SUFFIX)
+                    if not is_journal and not name.endswith(SNAPSHOT_SUFFIX):
                         continue
+                    thread_id = name[: -len(JOURNAL_SUFFIX if is_journal else SNAPSHOT_SUFFIX)]
                     if thread_id not in known and not is_thread_id(thread_id):
                         continue
-                    found = None
-                    if dot + suffix == JOURNAL_SUFFIX:
-                        found = self._disk.stat(f"{folder}/{name}")
+                    found = self._disk.stat(f"{folder}/{name}") if is_journal else None
                     seen[thread_id] = make_stamp(found or MISSING_FILE, in_trash=in_trash)
         return seen
 
@@ -209,7 +212,7 @@ class IndexUpdater:
 
 _NOTICE: Final = "indexing {} threads; this is done once"
 _SELECT_STAMPS: Final = "SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals"
-_SELECT_IDS: Final = "SELECT id FROM journals WHERE NOT in_trash"
+_SELECT_NAMES: Final = f"SELECT id || '{JOURNAL_SUFFIX}' FROM journals WHERE NOT in_trash"  # noqa: S608  constant
 _SELECT_FOLDER: Final = f"""
 SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals WHERE number IN (
     SELECT number FROM threads WHERE workspace = :workspace AND {PENDING}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -15,11 +16,11 @@ from treadle.errors import TreadleError, UnknownThreadError
 from treadle.store.blobs import Blobs
 from treadle.store.disk import FileStat
 from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
-from treadle.store.index.schema import add_texts, find_row_range
+from treadle.store.index.schema import ReadRecord, add_texts, find_row_range
 from treadle.store.index.usage_rows import UsageCounter, add_usage, delete_usage
 from treadle.store.journal import JournalReader, convert_os_errors, journal_has_head
 from treadle.store.local_store import LocalStore
-from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
 from treadle.thread.document import ThreadSummary
 from treadle.thread.facts import ThreadCreated
 from treadle.thread.fold import ThreadFold
@@ -76,10 +77,12 @@ class _JournalFolder:
         self._thread_id = thread_id
         self.fold: ThreadFold | None = None
 
-    def add(self, record: Record) -> None:
-        """Take in the next record, from the first on."""
+    def add(self, record: Record, entry: Entry | None) -> None:
+        """Take in the next record, from the first on, and what it says."""
+        if entry is None:
+            self.fold = None
+            return
         try:
-            entry = decode_entry(record.event)
             if record.seq == 1 and isinstance(entry, ThreadCreated):
                 is_plain = entry.thread == self._thread_id and entry.base is None
                 self.fold = ThreadFold(entry) if is_plain else None
@@ -145,7 +148,10 @@ class ThreadIndexer:
         if damage and summary is not None and not summary.problem:
             # The snapshot covers it: it can be shown as if nothing was wrong, and never continued.
             summary = replace(summary, problem=damage)
-        _write_summary(database, number, summary, in_trash=bool(stamp[0]))
+        if known is not None:
+            _delete_summary(database, number)
+        if summary is not None:
+            _insert_summary(database, number, summary, in_trash=bool(stamp[0]))
         if known is not None and not has_kept_past:
             request_purge(database)
         # A thread that was not known may have forks that were: synced or imported before it.
@@ -201,16 +207,18 @@ class ThreadIndexer:
             asked = AskedModel(known.model, known.task_model)
         counter = UsageCounter(asked)
 
-        def watched() -> Iterator[Record]:
+        def watched() -> Iterator[ReadRecord]:
             nonlocal has_kept_past, counter
             for record in reading:
+                entry = _decode(record)
                 if record.seq == 1:
-                    counter = UsageCounter(self._find_first_asked(thread_id, record))
+                    counter = UsageCounter(self._find_first_asked(thread_id, entry))
                 if folder is not None:
-                    folder.add(record)
-                counter.add(record)
+                    folder.add(record, entry)
+                if entry is not None:
+                    counter.add(record, entry)
                 has_kept_past = has_kept_past or (record.seq, record.hash) == (was.seq, was.hash)
-                yield record
+                yield record, entry
 
         try:
             add_texts(database, number, watched(), self._read_whole_output)
@@ -223,14 +231,11 @@ class ThreadIndexer:
         damage = found.reason if found.condition is JournalCondition.CORRUPT else ""
         return found.head, counter.asked_model, is_clean, has_kept_past, damage
 
-    def _find_first_asked(self, thread_id: str, first: Record) -> AskedModel:
+    def _find_first_asked(self, thread_id: str, first: Entry | None) -> AskedModel:
         """Who is asked before a record of the thread says so: a fork goes on as its base was."""
-        try:
-            header = decode_entry(first.event)
-            if isinstance(header, ThreadCreated) and header.base is not None:
+        if isinstance(first, ThreadCreated) and first.base is not None:
+            with suppress(TreadleError):  # nobody can say
                 return find_asked_model(self._store.load_initial_fold(thread_id))
-        except TreadleError:  # nobody can say
-            pass
         return NOT_SAID
 
     def _read_whole_output(self, ref: BlobRef) -> str | None:
@@ -268,6 +273,13 @@ class ThreadIndexer:
             request_purge(database)
 
 
+def _decode(record: Record) -> Entry | None:
+    try:
+        return decode_entry(record.event)
+    except UnknownEntryError:
+        return None
+
+
 _PUT_JOURNAL: Final = (
     "UPDATE journals SET in_trash = ?, size = ?, mtime_ns = ?, inode = ?, seq = ?, hash = ?, "
     "head_size = ?, stale = ?, model = ?, task_model = ? WHERE number = ?"
@@ -276,9 +288,12 @@ _SELECT_JOURNAL: Final = (
     "SELECT number, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale, model, "
     "task_model FROM journals WHERE id = ?"
 )
-_PUT_THREAD: Final = (
-    "INSERT OR REPLACE INTO threads (number, id, trashed, is_pinned, updated_at, workspace, branch,"
-    " remote, state, machine, model, provider, parent, base, imported_from, is_unfinished, "
+# A statement that SQLite may have to undo alone (OR REPLACE in a table with an index, RETURNING, a
+# change of rows that a query finds) makes the full-text index write what it holds: none is run for
+# each thread.
+_INSERT_THREAD: Final = (
+    "INSERT INTO threads (number, id, trashed, is_pinned, updated_at, workspace, branch, "
+    "remote, state, machine, model, provider, parent, base, imported_from, is_unfinished, "
     "questions, problem, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE_FORKS: Final = f"""
@@ -304,11 +319,11 @@ def _read_known_journal(database: sqlite3.Connection, thread_id: str) -> _KnownJ
 def _insert_journal(database: sqlite3.Connection, thread_id: str) -> int:
     made = database.execute(
         "INSERT INTO journals (id, in_trash, size, mtime_ns, inode, seq, hash, head_size, stale, "
-        "model, task_model) VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?, '', '') RETURNING number",
+        "model, task_model) VALUES (?, 0, 0, 0, 0, 0, ?, 0, ?, '', '')",
         (thread_id, GENESIS, STALE_SUMMARY),
-    ).fetchone()
-    number: int = made[0]
-    return number
+    )
+    assert made.lastrowid is not None
+    return made.lastrowid
 
 
 def delete_thread(database: sqlite3.Connection, thread_id: str) -> None:
@@ -325,28 +340,29 @@ def request_purge(database: sqlite3.Connection) -> None:
 
 def _mark_forks_stale(database: sqlite3.Connection, thread_id: str) -> None:
     """Forks are folded from their base: what happened to it may have happened to them."""
-    database.execute(_UPDATE_FORKS, (thread_id,))
+    if database.execute("SELECT 1 FROM threads WHERE base = ?", (thread_id,)).fetchone():
+        database.execute(_UPDATE_FORKS, (thread_id,))
 
 
-def _write_summary(
-    database: sqlite3.Connection, number: int, line: ThreadSummary | None, *, in_trash: bool
-) -> None:
+def _delete_summary(database: sqlite3.Connection, number: int) -> None:
     database.execute("DELETE FROM tags WHERE number = ?", (number,))
-    if line is None:
-        database.execute("DELETE FROM threads WHERE number = ?", (number,))
-        return
-    line = replace(line, is_trashed=line.is_trashed or in_trash)
+    database.execute("DELETE FROM threads WHERE number = ?", (number,))
+
+
+def _insert_summary(
+    database: sqlite3.Connection, number: int, line: ThreadSummary, *, in_trash: bool
+) -> None:
+    if in_trash:
+        line = replace(line, is_trashed=True)
     row = (
         *(number, line.id, line.is_trashed, line.is_pinned, line.updated_at, line.workspace_root),
         *(line.git_branch, line.git_remote_url, line.state, line.machine, line.model),
         *(line.provider, line.parent, line.forked_from, line.imported_from, line.is_unfinished),
         *(line.questions, line.problem, msgspec.json.encode(line)),
     )
-    database.execute(_PUT_THREAD, row)
-    database.executemany(
-        "INSERT OR IGNORE INTO tags (tag, number) VALUES (?, ?)",
-        [(tag, number) for tag in line.tags],
-    )
+    database.execute(_INSERT_THREAD, row)
+    for tag in line.tags:
+        database.execute("INSERT OR IGNORE INTO tags (tag, number) VALUES (?, ?)", (tag, number))
 
 
 def _delete_texts(database: sqlite3.Connection, number: int) -> None:
@@ -359,5 +375,5 @@ def _delete_rows(database: sqlite3.Connection, thread_id: str, number: int) -> N
     # Whoever looks next does not know that this thread ever was, and what hangs on it.
     _mark_forks_stale(database, thread_id)
     _delete_texts(database, number)
-    for table in ("tags", "threads", "journals"):
-        database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608  constant
+    _delete_summary(database, number)
+    database.execute("DELETE FROM journals WHERE number = ?", (number,))

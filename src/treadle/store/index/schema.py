@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from treadle.core.messages import BlobRef
 from treadle.store.index.usage_rows import USAGE_TABLE
+from treadle.thread.codec import Entry
 from treadle.thread.record import Record
-from treadle.thread.search_texts import SearchTextKind, list_texts
+from treadle.thread.search_texts import (
+    SearchText,
+    SearchTextKind,
+    list_entry_texts,
+    list_unknown_texts,
+)
+
+ReadRecord: TypeAlias = tuple[Record, Entry | None]
+"""A record and what it says; `None`: this version does not know it."""
 
 SCHEMA_VERSION: Final = 5
 """Of the tables, and of what summaries and texts are made of records. A file of another one is
@@ -22,15 +31,18 @@ made anew."""
 PENDING: Final = "trashed = 0 AND (is_unfinished OR questions > 0)"
 """A condition on `threads`: it is not done."""
 
-PENDING_INDEX: Final = (
+LATER_INDEXES: Final = (
     "CREATE INDEX IF NOT EXISTS threads_pending "
-    f"ON threads (workspace, trashed, updated_at DESC, id DESC) WHERE {PENDING}"
+    f"ON threads (workspace, trashed, updated_at DESC, id DESC) WHERE {PENDING}",
+    "CREATE INDEX IF NOT EXISTS threads_damaged ON threads "
+    "(trashed, is_pinned DESC, updated_at DESC, id DESC) WHERE problem != ''",
 )
-"""It is asked for at each start, and so is not looked for in tens of thousands of rows. Files from
-before it get it: older versions do not mind."""
+"""What is asked for at each start, and with each search, is not looked for in tens of thousands of
+rows. Files from before these get them: older versions do not mind."""
 
 # A list reads `threads` in the order of its index, and freshness `journals` alone: it is small.
 # `words` is all text; a row's id says where the text stands, so that a hit needs no other table.
+# Eight of its segments are merged at a time, not four: to take in all threads is less work so.
 TABLES: Final = f"""
 CREATE TABLE journals (
     number INTEGER PRIMARY KEY,
@@ -80,7 +92,8 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5(
     text, sha, tokenize = "unicode61 remove_diacritics 2"
 );
-"""
+INSERT INTO words (words, rank) VALUES ('automerge', 8);
+"""  # noqa: S608  constants
 
 NUMBER_SHIFT: Final = 39
 _SEQ_SHIFT: Final = 12
@@ -124,39 +137,48 @@ def make_weight_sql(weights: Iterable[tuple[SearchTextKind, float]], row: str) -
 def add_texts(
     database: sqlite3.Connection,
     number: int,
-    records: Iterable[Record],
+    records: Iterable[ReadRecord],
     whole: Callable[[BlobRef], str | None],
 ) -> None:
     """Add the texts and commits of records that are not there yet, of the thread of this number.
 
-    `whole` is as `list_texts` has it.
+    `whole` is what `list_entry_texts` reads outputs with.
     """
-    rows = (row for record in records for row in _make_rows(number, record, whole))
+    rows = (row for read in records for row in _make_rows(number, read, whole))
     while some := list(islice(rows, _ROW_COUNT)):
         database.executemany("INSERT INTO words (rowid, text, sha) VALUES (?, ?, ?)", some)
-        database.executemany(
-            "INSERT OR IGNORE INTO commits (sha, number) VALUES (?, ?)",
-            [(sha.lower(), number) for _, _, sha in some if sha],
-        )
+        if commits := [(sha.lower(), number) for _, _, sha in some if sha]:
+            database.executemany(
+                "INSERT OR IGNORE INTO commits (sha, number) VALUES (?, ?)", commits
+            )
 
 
 def _make_rows(
-    number: int, record: Record, whole: Callable[[BlobRef], str | None]
-) -> Iterator[tuple[int, str, str]]:
+    number: int, read: ReadRecord, whole: Callable[[BlobRef], str | None]
+) -> list[tuple[int, str, str]]:
+    record, entry = read
+    found = list_unknown_texts(record.event) if entry is None else list_entry_texts(entry, whole)
+    if len(found) > _NTH_MAX:
+        found = _join_last_texts(found)
+    rows: list[tuple[int, str, str]] = []
+    first = number << NUMBER_SHIFT | record.seq << _SEQ_SHIFT
+    counts: dict[SearchTextKind, int] = {}
+    for kind, text in found:
+        nth = counts[kind] = counts.get(kind, -1) + 1
+        row, said = first | kind << _KIND_SHIFT | nth, make_searchable(text)
+        rows.append((row, "", said) if kind is SearchTextKind.COMMIT else (row, said, ""))
+    return rows
+
+
+def _join_last_texts(found: Iterable[SearchText]) -> list[SearchText]:
+    """The same, with those of a kind that have no number left in the last that has one."""
     texts: dict[SearchTextKind, list[str]] = {}
-    for kind, text in list_texts(record.event, whole):
-        of_kind = texts.setdefault(kind, [])
-        if len(of_kind) > _NTH_MAX:
-            of_kind[-1] += "\n" + text
-        else:
-            of_kind.append(text)
-    for kind, of_kind in texts.items():
-        for nth, text in enumerate(of_kind):
-            row = number << NUMBER_SHIFT | record.seq << _SEQ_SHIFT | kind << _KIND_SHIFT | nth
-            if kind is SearchTextKind.COMMIT:
-                yield row, "", make_searchable(text)
-            else:
-                yield row, make_searchable(text), ""
+    for kind, text in found:
+        texts.setdefault(kind, []).append(text)
+    for of_kind in texts.values():
+        if rest := of_kind[_NTH_MAX:]:
+            of_kind[_NTH_MAX:] = ["\n".join(rest)]
+    return [(kind, text) for kind, of_kind in texts.items() for text in of_kind]
 
 
 SEPARATOR: Final = "\u200b"
@@ -171,13 +193,13 @@ UNSPACED: Final = (
 )
 """As a class of a regular expression."""
 
-_UNSPACED: Final = re.compile(UNSPACED)
-_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROL: Final = dict.fromkeys(({*range(0x20)} | {0x7F}) - set(map(ord, "\t\n\r")), " ")
 
 
 def make_searchable(text: str) -> str:
     """The text as the index holds it: without control characters, unspaced scripts spaced."""
     if text.isascii():  # nothing to space, and no surrogate
-        return _CONTROL.sub(" ", text)
+        return text.translate(_CONTROL)
     text = text.encode("utf-8", "replace").decode()
-    return _UNSPACED.sub(rf"{SEPARATOR}\g<0>{SEPARATOR}", _CONTROL.sub(" ", text))
+    # Compiled when it is first needed: that takes as long as a tenth of a command's start.
+    return re.sub(UNSPACED, rf"{SEPARATOR}\g<0>{SEPARATOR}", text.translate(_CONTROL))

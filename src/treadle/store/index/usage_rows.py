@@ -11,7 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from treadle.core.llm import Usage
-from treadle.thread.codec import UnknownEntryError, decode_entry
+from treadle.core.task.events import TaskGiven
+from treadle.thread.codec import Entry, get_usage
+from treadle.thread.facts import Configured, Merged
 from treadle.thread.record import Record
 from treadle.thread.usage import SUB_AGENT, AskedModel, UsageState
 
@@ -33,8 +35,11 @@ CREATE TABLE usage (
     PRIMARY KEY (number, day, model)
 ) WITHOUT ROWID;
 """
-_TELLING: Final = (b"usage", b"configured", b"task_given")
-"""What stands in each record that matters here; the others need not be decoded."""
+_TELLING: Final = frozenset((Configured, TaskGiven, Merged))
+"""Kinds of records that matter here besides those that say what was used."""
+
+_MINUTE_SIZE: Final = len("2026-11-21T08:15")
+"""Of a record's time. No day of any clock ends within a minute, and few minutes have one record."""
 
 _COLUMNS: Final = (
     "requests, input, output, cache_read, cache_write, reasoning, unpriced, searches, estimated, "
@@ -70,6 +75,7 @@ class UsageCounter:
 
     def __init__(self, asked: AskedModel) -> None:
         self._state = UsageState(asked)
+        self._minute = self._day = ""
         self.sums: dict[tuple[str, str], DayUsage] = {}
 
     @property
@@ -77,25 +83,24 @@ class UsageCounter:
         """Who is asked after the last of them."""
         return self._state.asked
 
-    def add(self, record: Record) -> None:
-        """Take in a record; one that this version does not know uses nothing."""
-        data = bytes(record.event)
-        if not any(word in data for word in _TELLING):
-            return
-        try:
-            entry = decode_entry(data)
-        except UnknownEntryError:
+    def add(self, record: Record, entry: Entry) -> None:
+        """Take in a record, and what it says."""
+        if type(entry) not in _TELLING and get_usage(entry) is None:
             return
         found = self._state.read_entry(record.seq, record.at, entry)
         if found is None or found.purpose == SUB_AGENT:
             return
-        new = DayUsage(_find_day(record.at), found.model, 1, found.usage)
+        if record.at[:_MINUTE_SIZE] != self._minute:
+            self._minute, self._day = record.at[:_MINUTE_SIZE], _find_day(record.at)
+        new = DayUsage(self._day, found.model, 1, found.usage)
         known = self.sums.get((new.day, new.model))
         self.sums[new.day, new.model] = new if known is None else known.plus(new)
 
 
 def add_usage(database: sqlite3.Connection, number: int, counter: UsageCounter) -> None:
     """Add what was counted to what is known of the thread of this number."""
+    if not counter.sums:
+        return
     known = {(one.day, one.model): one for one in _read(database, "WHERE number = ?", (number,))}
     for key, new in counter.sums.items():
         whole = known[key].plus(new) if key in known else new
