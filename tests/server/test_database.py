@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -369,6 +370,22 @@ def test_a_link_to_where_the_file_will_be_makes_it_for_its_owner_alone(fast_plac
     assert made == dict.fromkeys(("there.sqlite", "there.sqlite-wal", "there.sqlite-shm"), 0o600)
 
 
+def test_a_new_file_has_small_pages_and_an_older_one_keeps_its_own(fast_place: Path) -> None:
+    older = sqlite3.connect(fast_place / "older.sqlite")
+    older.executescript("PRAGMA page_size=4096; PRAGMA journal_mode=WAL; CREATE TABLE a (b)")
+    older.execute("DROP TABLE a")
+    older.close()
+    for name, wanted in (("older", 4096), ("new", 2048)):
+        database = Database(f"sqlite:///{fast_place}/{name}.sqlite")
+        database.prepare()
+        people = populate(database)
+        push(people, HEADER)
+        with database.read() as db:
+            assert db.exec_driver_sql("PRAGMA page_size").scalar_one() == wanted
+        assert kept(people, HEADER.thread) == HEADER.data
+        database.dispose()
+
+
 def test_a_folder_in_the_place_of_the_file_is_told(fast_place: Path) -> None:
     with pytest.raises(StoreError, match="Is a directory"):
         Database(f"sqlite:///{fast_place}").prepare()
@@ -456,7 +473,7 @@ def test_a_push_is_durable_when_it_is_answered_though_its_locks_were_given_back_
             postgres.stop_immediately()
             postgres.start()
             assert kept(people, one.thread) == one.data
-            assert row(people, schema.counters).value == head.change == number + 2
+            assert len(rows_of(people, schema.changes)) == head.change == number + 2
         with database.write() as db:
             setting = db.execute(text("SELECT current_setting('synchronous_commit')"))
             assert setting.scalar_one() == "on"

@@ -425,7 +425,7 @@ def test_a_database_that_does_not_answer_is_said_in_time(templates: Templates) -
     locking = Database(url)
     with Running(url, health_time_s=0.2) as server:
         with locking.write() as db:
-            db.exec_driver_sql("LOCK TABLE counters IN ACCESS EXCLUSIVE MODE")
+            db.exec_driver_sql("LOCK TABLE changes IN ACCESS EXCLUSIVE MODE")
             for path in ("/health", "/ready"):
                 reply = server.ask("GET", path)
                 assert (reply.status, reply.json["components"]["database"]) == (

@@ -14,12 +14,16 @@ from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from server.databases import Postgres
+from server.people import at
 from thread.journals import ID
+from treadle.api.marks import Mark
 from treadle.errors import ConfigError
+from treadle.server.context import ANONYMOUS, Context
 from treadle.server.data.database import Database
 from treadle.server.data.migrations import versions
 from treadle.server.data.schema import metadata, records, threads
 from treadle.server.data.schema_migration import migrate
+from treadle.server.threads.change_feed import find_newest_change, publish_change
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -221,6 +225,8 @@ def test_a_thread_of_before_keeps_all_that_stands_beside_it(older: Database) -> 
             ("SELECT thread_id, change FROM changes", (ID, 1)),
         ):
             assert tuple(db.execute(text(query)).one()) == found
+        assert "counters" not in inspect(db).get_table_names()
+        assert find_newest_change(Context(db, ANONYMOUS, at())) == 1
         copied = {**db.execute(select(threads)).one()._mapping, "key": f"{ID}@bob", "owner_id": 2}
         db.execute(threads.insert().values(copied))
         db.execute(records.insert().values(
@@ -229,5 +235,11 @@ def test_a_thread_of_before_keeps_all_that_stands_beside_it(older: Database) -> 
         db.execute(threads.delete().where(threads.c.key == ID))
         assert db.execute(select(records.c.thread_id)).scalars().all() == [f"{ID}@bob"]
         copied["key"] = "a third"
-        with pytest.raises(IntegrityError):
+        with pytest.raises(IntegrityError), db.begin_nested():
             db.execute(threads.insert().values(copied))
+        published = publish_change(
+            Context(db, ANONYMOUS, at()), f"{ID}@bob", Mark(2, "next"), "records", {"title": "new"}
+        )
+    with older.read() as db:
+        row = db.execute(select(threads)).one()
+        assert (published.change, row.change, row.title) == (2, 2, "new")

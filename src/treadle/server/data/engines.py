@@ -35,6 +35,10 @@ _SQLITE_VERSION_MIN: Final = (3, 35, 0)
 _SQLITE_OPTIONS: Final = ("journal_mode", "synchronous")
 """What a URL may say; whatever it says is measured (`check_sqlite`)."""
 
+_SQLITE_PAGE_SIZE: Final = 2048
+"""Of a new file. A push changes some ten pages of which it needs a few bytes each, and all are
+written twice; with smaller ones long threads are read slower."""
+
 _DURABLE_SETTINGS: Final = {
     "synchronous_commit": ("on", "remote_write", "remote_apply"),
     "fsync": ("on",),
@@ -119,6 +123,7 @@ def make_sqlite_engine(url: URL, pool_size: int) -> Engine:
             cached_statements=256,
         )
         try:
+            connection.execute(f"PRAGMA page_size={_SQLITE_PAGE_SIZE}").fetchall()
             set_journal_mode(connection, mode, wait_s=LOCK_TIMEOUT_S)
             for pragma in (
                 f"synchronous={synchronous}",

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import SEQ_MAX, Mark
-from treadle.server.data.schema import changes, documents, records, threads
+from treadle.server.data.schema import IS_REWRITTEN, changes, documents, records, threads
 from treadle.server.refusals import Refusal
 from treadle.thread.branches import collect_merged_branch
 from treadle.thread.codec import Entry, UnknownEntryError, decode_entry
@@ -161,7 +161,7 @@ def load_fold(db: Connection, key: str, mark: Mark) -> CachedFold:
 
 
 def _find_last_rewrite(db: Connection, key: str) -> int:
-    mine = and_(changes.c.thread_id == key, changes.c.kind == "rewritten")
+    mine = and_(changes.c.thread_id == key, IS_REWRITTEN)
     return db.execute(select(func.max(changes.c.change)).where(mine)).scalar_one() or 0
 
 

@@ -221,12 +221,13 @@ threads: Final = Table(
     Column("has_journal", Boolean, nullable=False, server_default=text("false")),
     # Whether `model_usage` has what its records say; it came in before anything was counted.
     Column("is_usage_counted", Boolean, nullable=False, server_default=text("false")),
+    # None has a column that each push changes but `change`, which machines ask by.
     Index(None, "id"),
     Index(None, "owner_id", "id", unique=True),
     Index(None, "owner_id", "change"),
-    Index(None, "organization_id", "last_activity_at"),
-    Index(None, "visibility", "last_activity_at"),
-    Index(None, "workspace_root", "last_activity_at"),
+    Index(None, "organization_id"),
+    Index(None, "visibility"),
+    Index(None, "workspace_root"),
     Index(None, "forked_from"),
 )
 
@@ -394,26 +395,23 @@ retention_rules: Final = Table(
     Column("changed_at", BytewiseText, nullable=False),
 )
 
-counters: Final = Table(
-    "counters",
-    metadata,
-    # One row, `change`. Taking its next value locks it until the commit, so that changes become
-    # visible in the order of their numbers: who has seen number n has seen all before it.
-    Column("name", BytewiseText, primary_key=True),
-    Column("value", Number, nullable=False),
-)
+IS_REWRITTEN: Final = text("kind = 'rewritten'")
+"""As the index has it: with the value in another place SQLite does not see that it fits."""
 
 changes: Final = Table(
     "changes",
     metadata,
+    # Taking the next one keeps others from it until the commit, so that changes become visible in
+    # the order of their numbers: who has seen number n has seen all before it.
     Column("change", Number, primary_key=True, autoincrement=False),
-    Column("thread_id", BytewiseText, nullable=False, index=True),
+    Column("thread_id", BytewiseText, nullable=False),
     Column("version", Number, nullable=False),
     Column("hash", BytewiseText, nullable=False),
     # `records`, `document`, `deleted`, `restored`, `visibility`, `purged`, `rewritten`, and
     # `request`: something is asked of a machine that has the thread.
     Column("kind", BytewiseText, nullable=False),
     Column("at", BytewiseText, nullable=False),
+    Index(None, "thread_id", sqlite_where=IS_REWRITTEN, postgresql_where=IS_REWRITTEN),
 )
 
 _IS_AHEAD: Final = text("ahead_at IS NOT NULL AND problem = ''")

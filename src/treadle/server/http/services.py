@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, delete, insert
 
 from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
@@ -19,6 +19,7 @@ from treadle.server.accounts import tokens
 from treadle.server.context import ANONYMOUS, Context, ThreadRead
 from treadle.server.data.database import Database
 from treadle.server.data.round_trips import PreliminaryQuery
+from treadle.server.data.schema import settings
 from treadle.server.http import logs
 from treadle.server.http.change_stream import ChangeListeners
 from treadle.server.http.limits import BodyMemory, RateLimiter
@@ -161,8 +162,7 @@ class Services:
         Raises:
             Refusal: it does not work.
         """
-        same = text("UPDATE alembic_version SET version_num = version_num")
-        self.database.run(lambda db: db.execute(same), is_write=True)
+        self.database.run(_write_and_take_back, is_write=True)
         self.has_failed_to_write = False
 
     def run_in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -323,3 +323,12 @@ class Services:
 def _user_memory_max(config: ServerConfig) -> int:
     """What one user may fill of the room for bodies: a part of it, but one body always fits."""
     return max(config.body_size_max, config.body_room_max // BODY_MEMORY_SHARES)
+
+
+def _write_and_take_back(db: Connection) -> None:
+    """Change nothing, and yet write more than the last block of SQLite's log may have room for.
+
+    What sets a column to the value that it has writes one page; this writes two.
+    """
+    db.execute(insert(settings).values(name="probe", value=""))
+    db.execute(delete(settings).where(settings.c.name == "probe"))

@@ -81,13 +81,13 @@ def index_oldest_pending(db: Connection) -> bool:
 
 def _select_indexable(db: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
     """Those of the threads of which nobody else is taking in earlier records."""
-    ids: dict[str, int] = {}
-    for row in rows:
-        ids.setdefault(row.thread_id, row.id)
-    query = select(search_pending.c.thread_id, func.min(search_pending.c.id))
-    oldest = query.where(search_pending.c.thread_id.in_(ids)).group_by(search_pending.c.thread_id)
-    is_first = {key: ids[key] == found for key, found in db.execute(oldest)} if rows else {}
-    return [row for row in rows if is_first.get(row.thread_id, False)]
+    if not rows:
+        return []
+    query = select(search_pending.c.thread_id, func.min(search_pending.c.id).label("oldest"))
+    query = query.where(search_pending.c.id <= rows[-1].id).group_by(search_pending.c.thread_id)
+    oldest = {row.thread_id: row.oldest for row in db.execute(query)}
+    ids = {row.thread_id: row.id for row in reversed(rows)}
+    return [row for row in rows if oldest.get(row.thread_id) == ids[row.thread_id]]
 
 
 def _index_rows(db: Connection, rows: Sequence[Row[Any]]) -> None:

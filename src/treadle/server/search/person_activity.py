@@ -31,26 +31,31 @@ def list_busy_people(context: Context) -> tuple[BusyPerson, ...]:
     """The people of the caller's organization, who did something last first."""
     visible = access.make_visibility_condition(context.caller, context.now)
     is_here = threads.c.organization_id == context.caller.organization_id
-    last = func.max(threads.c.last_activity_at)
-    query = (
-        select(users.c.id, users.c.name, func.count().label("thread_count"), last.label("last"))
-        .join(threads, threads.c.owner_id == users.c.id)
+    newest_first = (threads.c.last_activity_at.desc(), threads.c.key.desc())
+    owner = threads.c.owner_id
+    seen = (
+        select(
+            owner,
+            threads.c.key,
+            func.count().over(partition_by=owner).label("thread_count"),
+            func.max(threads.c.last_activity_at).over(partition_by=owner).label("last"),
+            func.row_number().over(partition_by=owner, order_by=newest_first).label("nth"),
+        )
         .where(visible, is_here)
-        .group_by(users.c.id, users.c.name)
-        .order_by(last.desc(), users.c.name)
-        .limit(PERSON_COUNT_MAX)
+        .subquery()
     )
-    found = []
-    for row in context.db.execute(query).all():
-        newest = (
-            select(threads.c.key)
-            .where(visible, is_here, threads.c.owner_id == row.id)
-            .order_by(threads.c.last_activity_at.desc(), threads.c.key.desc())
-            .limit(THREAD_COUNT)
-        )
-        keys = list(context.db.execute(newest).scalars())
-        shown = read_listed_threads(context.db, keys)
-        found.append(
-            BusyPerson(row.name, row.thread_count, row.last, tuple(shown[key][0] for key in keys))
-        )
-    return tuple(found)
+    query = (
+        select(users.c.name, seen.c.key, seen.c.thread_count, seen.c.last)
+        .join(seen, seen.c.owner_id == users.c.id)
+        .where(seen.c.nth <= THREAD_COUNT)
+        .order_by(seen.c.last.desc(), users.c.name, seen.c.nth)
+        .limit(PERSON_COUNT_MAX * THREAD_COUNT)
+    )
+    rows = context.db.execute(query).all()
+    shown = read_listed_threads(context.db, [row.key for row in rows])
+    found: dict[str, BusyPerson] = {}
+    for row in rows:
+        before = found.get(row.name)
+        newest = (*(before.threads if before else ()), shown[row.key][0])
+        found[row.name] = BusyPerson(row.name, row.thread_count, row.last, newest)
+    return tuple(found.values())[:PERSON_COUNT_MAX]

@@ -1,26 +1,29 @@
 """The changes of all threads, in one order: machines and watchers follow it from where they were.
 
-A change takes its number last in its transaction, and holds the counter until the end of it. So
+A change takes its number last in its transaction, and nobody takes another until the end of it. So
 whoever has seen a number has seen every smaller one. PostgreSQL waits neither for a round trip nor
-for the disk while the counter is held, or there were one push per flush, however many processes
-there are; it waits for the disk right after that, before anything is answered.
+for the disk meanwhile, or there were one push per flush, however many processes there are; it waits
+for the disk right after that, before anything is answered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Row, and_, bindparam, insert, or_, select, update
+from sqlalchemy import Row, and_, bindparam, func, or_, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
 from treadle.api.types import ThreadHead, ThreadHeads
 from treadle.server.accounts import access
 from treadle.server.context import Context, Verb
-from treadle.server.data.round_trips import execute_and_commit
+from treadle.server.data.round_trips import execute_and_commit, execute_later
 from treadle.server.data.schema import changes as rows
-from treadle.server.data.schema import counters, threads
+from treadle.server.data.schema import threads
 from treadle.server.refusals import Refusal, make_unauthorized_refusal
 
 ChangeKind: TypeAlias = Literal[
@@ -30,40 +33,53 @@ ChangeKind: TypeAlias = Literal[
 LIMIT_MAX: Final = 1000
 """Heads or changes in one answer."""
 
-# Made once: every push executes them, and making them costs more than executing them.
-_PUBLISH_SQL: Final = """
-    WITH taken AS (UPDATE counters SET value = value + 1 WHERE name = 'change' RETURNING value),
-    noted AS (
-        INSERT INTO changes (change, thread_id, version, hash, kind, at)
-        SELECT value, %(thread_id)s, %(version)s, %(hash)s, %(kind)s, %(at)s FROM taken
-    )
-    UPDATE threads SET change = taken.value FROM taken WHERE threads.key = %(thread_id)s
-    RETURNING taken.value, threads.id, threads.deleted_at, threads.purged_at
-"""
-"""For PostgreSQL, which does it in one go."""
-_INCREMENT_COUNTER: Final = (
-    update(counters)
-    .where(counters.c.name == "change")
-    .values(value=counters.c.value + 1)
-    .returning(counters.c.value)
+_LOCK_SQL: Final = "SELECT pg_advisory_xact_lock(7205759403792794)"
+"""Any number; nobody else takes it. SQLite has one writer at a time anyway."""
+_INSERT_SQLITE: Final = (
+    "INSERT INTO changes (thread_id, version, hash, kind, at) "
+    "VALUES (:thread_id, :version, :hash, :kind, :at) RETURNING change"
 )
-_INSERT_CHANGE: Final = insert(rows)
-_SET_THREAD_CHANGE: Final = (
+"""SQLite gives the number that follows the largest."""
+# Made once: every push executes it, and making it costs more than executing it.
+_UPDATE_THREAD: Final = (
     update(threads)
     .where(threads.c.key == bindparam("its_key"))
-    .values(change=bindparam("its_change"))
     .returning(threads.c.id, threads.c.deleted_at, threads.c.purged_at)
 )
 
 
-def publish_change(context: Context, key: str, mark: Mark, kind: ChangeKind) -> ThreadHead:
+@cache
+def _make_publish_sql(columns: tuple[str, ...]) -> str:
+    """For PostgreSQL, which does it in one go."""
+    news = "".join(f", {name} = %(its_{name})s" for name in columns)
+    return f"""
+    WITH noted AS (
+        INSERT INTO changes (change, thread_id, version, hash, kind, at)
+        SELECT coalesce(max(change), 0) + 1,
+            %(thread_id)s, %(version)s, %(hash)s, %(kind)s, %(at)s FROM changes
+        RETURNING change
+    )
+    UPDATE threads SET change = noted.change{news} FROM noted WHERE key = %(thread_id)s
+    RETURNING noted.change, id, deleted_at, purged_at
+"""  # noqa: S608  names of columns
+
+
+def publish_change(
+    context: Context,
+    key: str,
+    mark: Mark,
+    kind: ChangeKind,
+    columns: Mapping[str, object] = MappingProxyType({}),
+) -> ThreadHead:
     """Give a change its number; the last thing that a transaction does, and its end on PostgreSQL.
 
     Args:
-        context: the request that changed the thread; its row stands as it is to be seen.
+        context: the request that changed the thread; its row is held.
         key: of the thread.
         mark: where it is now.
         kind: what has changed.
+        columns: what its row says now, where that does not stand there yet: written once with the
+            number.
     """
     values = {
         "thread_id": key,
@@ -73,20 +89,21 @@ def publish_change(context: Context, key: str, mark: Mark, kind: ChangeKind) -> 
         "at": context.now,
     }
     if context.db.dialect.name == "postgresql":
-        numbered = execute_and_commit(context.db, _PUBLISH_SQL, values)
+        execute_later(context.db, _LOCK_SQL, {})
+        values |= {f"its_{name}": value for name, value in columns.items()}
+        numbered = execute_and_commit(context.db, _make_publish_sql(tuple(columns)), values)
         change, thread_id, deleted_at, purged_at = numbered
     else:
-        change = int(context.db.execute(_INCREMENT_COUNTER).scalar_one())
-        context.db.execute(_INSERT_CHANGE, {"change": change, **values})
-        its = {"its_key": key, "its_change": change}
-        thread_id, deleted_at, purged_at = context.db.execute(_SET_THREAD_CHANGE, its).one()
+        change = int(context.db.exec_driver_sql(_INSERT_SQLITE, values).scalar_one())
+        its = {"its_key": key, "change": change, **columns}
+        thread_id, deleted_at, purged_at = context.db.execute(_UPDATE_THREAD, its).one()
     is_purged = purged_at is not None
     is_deleted = deleted_at is not None and not is_purged
     return ThreadHead(thread_id, mark.seq, mark.hash, change, is_deleted, is_purged)
 
 
 def make_head(row: Row[Any]) -> ThreadHead:
-    """Where a thread is, by its row."""
+    """Where a thread is, by its row; or by a change with what the row says of its end."""
     is_purged = row.purged_at is not None
     is_deleted = row.deleted_at is not None and not is_purged
     return ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
@@ -166,19 +183,12 @@ def list_changes(context: Context, after: int = 0, limit: int = LIMIT_MAX) -> li
         .order_by(rows.c.change)
         .limit(limit)
     )
-    found: list[ThreadHead] = []
-    for row in context.db.execute(query):
-        is_purged = row.purged_at is not None
-        is_deleted = row.deleted_at is not None and not is_purged
-        head = ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
-        found.append(head)
-    return found
+    return [make_head(row) for row in context.db.execute(query)]
 
 
 def find_newest_change(context: Context) -> int:
     """The number of the last change; who follows from there hears of what happens from now on."""
-    query = select(counters.c.value).where(counters.c.name == "change")
-    return int(context.db.execute(query).scalar_one())
+    return context.db.execute(select(func.max(rows.c.change))).scalar_one() or 0
 
 
 def _check_range(after: int, limit: int) -> None:

@@ -13,7 +13,7 @@ from treadle.server.accounts import tokens
 from treadle.server.accounts.access import AccessAttributes, get_deletion_state
 from treadle.server.context import ANONYMOUS, Context, Principal
 from treadle.server.data.schema import changes, threads
-from treadle.server.threads.change_feed import find_newest_change
+from treadle.server.threads.change_feed import find_newest_change, make_head
 
 CHANGE_COUNT_MAX: Final = 1000
 """Changes that one look brings; what was before them, each listener reads for itself."""
@@ -79,11 +79,8 @@ def read_listener_update(
     )
     found = []
     for row in db.execute(query):
-        is_purged = row.purged_at is not None
-        is_deleted = row.deleted_at is not None and not is_purged
-        head = ThreadHead(row.id, row.version, row.hash, row.change, is_deleted, is_purged)
         place = AccessAttributes(
             row.owner_id, row.organization_id, row.visibility, get_deletion_state(row)
         )
-        found.append(ChangeNotice(head, row.thread_id, place))
+        found.append(ChangeNotice(make_head(row), row.thread_id, place))
     return ListenerUpdate(newest, tuple(found), floor, asked, callers)

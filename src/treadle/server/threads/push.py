@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Row, insert, or_, select, update
 
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
@@ -61,14 +61,7 @@ from treadle.thread.usage import find_asked_model
 RECORDS_KIND: Final = "records"
 """The kind of a thread whose truth is its chain."""
 
-# Made once: every push executes them, and making them costs more than executing them. What is set
-# by `_UPDATE_THREAD` is what it is executed with.
-_UPDATE_THREAD: Final = (
-    update(threads)
-    .where(threads.c.key == bindparam("its_key"), threads.c.purged_at.is_(None))
-    .where(threads.c.version == bindparam("its_version"))
-    .where(threads.c.hash == bindparam("its_hash"))
-)
+# Made once: every push executes it, and making it costs more than executing it.
 _INSERT_RECORDS: Final = insert(records)
 _RECORDS_SQL: Final = (
     "records (thread_id, seq, hash, at, line)",
@@ -80,12 +73,6 @@ _RECORDS_SQL: Final = (
 def _make_insert_sql(columns: tuple[str, ...]) -> str:
     """What makes a thread's row in the words of PostgreSQL, with the places of its values."""
     return compile_postgresql(insert(threads), columns)
-
-
-@cache
-def _make_update_sql(columns: tuple[str, ...]) -> str:
-    """`_UPDATE_THREAD` in the words of PostgreSQL, with the places of its values."""
-    return compile_postgresql(_UPDATE_THREAD, [*columns, "its_key", "its_version", "its_hash"])
 
 
 def push_records(context: Context, thread_id: str, base: Mark, body: bytes) -> ThreadHead:
@@ -189,16 +176,9 @@ def append_records(
         pass  # a worker cannot be refused what it has done
     elif kind == RECORDS_KIND and not folded.fold.is_trashed:  # to go into the trash is always free
         quotas.check_quota(context, batch.size)
-    values = {**make_thread_values(context, folded, row), "size": row.size + batch.size}
-    where = {"its_key": row.key, "its_version": row.version, "its_hash": row.hash}
-    if context.db.dialect.name == "postgresql":
-        # The row is held since it was read: it is where it was.
-        execute_later(context.db, _make_update_sql(tuple(values)), {**values, **where})
-    else:
-        # SQLite writes the pages of each index whose column is named, also for an equal value.
-        news = {name: value for name, value in values.items() if row._mapping[name] != value}
-        changed = context.db.execute(_UPDATE_THREAD, {**news, **where})
-        assert changed.rowcount == 1, "SQLite has one writer at a time"
+    repo_id = row.repo_id if folded.fold.git == before.git else None
+    values = make_thread_values(context, folded, row, repo_id=repo_id)
+    values["size"] = row.size + batch.size
     store_records(context, folded, batch, entries, before, is_kept=is_kept)
     if row.is_usage_counted:  # else all of it is counted before long
         used = count_usage(asked, batch.records, entries, context.now)
@@ -207,7 +187,9 @@ def append_records(
         note_taken_in(context, row, batch.mark.seq)
     if kind == RECORDS_KIND:
         queue_event(context, row.key, row.owner_id, before.standing, folded.fold, entries)
-    head = publish_change(context, row.key, batch.mark, kind)
+    # SQLite writes the pages of each index whose column is named, also for an equal value.
+    news = {name: value for name, value in values.items() if getattr(row, name) != value}
+    head = publish_change(context, row.key, batch.mark, kind, news)
     FOLD_CACHE.put(folded)
     return head
 
@@ -336,11 +318,17 @@ def apply_records(folded: CachedFold, batch: Batch) -> list[Entry]:
 
 
 def make_thread_values(
-    context: Context, folded: CachedFold, row: Row[Any] | None
+    context: Context, folded: CachedFold, row: Row[Any] | None, *, repo_id: int | None = None
 ) -> dict[str, Any]:
     """The columns of a thread's row that follow from its fold.
 
     Whether support is let in is not among them: it ends by itself, so `support` keeps it.
+
+    Args:
+        context: a transaction that writes.
+        folded: the fold.
+        row: the thread's, if there is one.
+        repo_id: the number of its repository, where that is known.
     """
     fold = folded.fold
     deleted_at = None
@@ -350,7 +338,7 @@ def make_thread_values(
         **make_fold_columns(fold),
         "hash": folded.mark.hash,
         "deleted_at": deleted_at,
-        "repo_id": ensure_repo(context.db, fold.git.git_remote_url, context.now),
+        "repo_id": repo_id or ensure_repo(context.db, fold.git.git_remote_url, context.now),
     }
 
 
