@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeGuard, get_args
 
@@ -37,7 +38,6 @@ _FREE: Final = "extra"
 
 Entry: TypeAlias = Event | Fact
 """What a record can hold: an event of the machine, or a fact about the thread."""
-
 
 _EVENT_KINDS: Final[frozenset[type]] = frozenset(get_args(Event))
 
@@ -80,8 +80,11 @@ _TAG_WITH_ATTACHMENTS: Final = re.compile(rb'(\{"type":"[a-z_]+)\+attachments"')
 over that field, and go on without the pictures; a type that they do not know stops them, and they
 show the thread up to there."""
 
-_decode: Final[Callable[[bytes | msgspec.Raw], Entry]] = msgspec.json.Decoder(Entry).decode
 _encode: Final = msgspec.json.Encoder().encode
+_make_decoder: Final[Callable[[], msgspec.json.Decoder[Entry]]] = cache(
+    lambda: msgspec.json.Decoder(Entry)
+)
+"""With the first record: of so many kinds it takes 9 ms, which not every program needs."""
 
 
 class UnknownEntryError(TreadleError):
@@ -145,12 +148,12 @@ def _map_texts(value: Any, change: Callable[[str], str], key: str = "", free: bo
 
 def _decode_any(data: bytes | msgspec.Raw) -> Entry:
     try:
-        return _decode(data)
+        return _make_decoder().decode(data)
     except msgspec.DecodeError:
         plain = _TAG_WITH_ATTACHMENTS.sub(rb'\1"', bytes(data), count=1)
         if plain == bytes(data):
             raise
-    return _decode(plain)
+    return _make_decoder().decode(plain)
 
 
 def decode_entry(data: bytes | msgspec.Raw) -> Entry:

@@ -7,6 +7,7 @@ chain hash, size of the journal up to there), and is used only if that record is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -103,7 +104,7 @@ def _from_plain(kind: type, value: Any) -> Any:
     raise NotImplementedError(kind)  # as above
 
 
-_decode: Final = msgspec.json.Decoder(Snapshot, dec_hook=_from_plain).decode
+_make_decoder: Final = cache(lambda: msgspec.json.Decoder(Snapshot, dec_hook=_from_plain))
 _encode: Final = msgspec.json.Encoder(enc_hook=_to_plain).encode
 
 
@@ -158,7 +159,7 @@ def decode_snapshot(data: bytes) -> Snapshot | None:
     if seal != _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n':
         return None
     try:
-        snapshot = _decode(data)
+        snapshot = _make_decoder().decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     head = snapshot.head

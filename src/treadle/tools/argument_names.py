@@ -8,9 +8,7 @@ different things.
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -206,6 +204,8 @@ def _take_single_edit(arguments: dict[str, Any], properties: Mapping[str, Any]) 
 
 def _join_command(arguments: dict[str, Any], properties: Mapping[str, Any]) -> None:
     """A command as a list of words; `bash -lc TEXT` is the text."""
+    import shlex
+
     command = arguments.get("command")
     if "command" not in properties or not isinstance(command, list):
         return
@@ -282,6 +282,8 @@ def _load(text: str) -> Any:
     Line breaks within its texts are taken as they are: who writes JSON within JSON forgets to
     escape them twice.
     """
+    import json
+
     try:
         found = json.loads(text, strict=False)
     except (ValueError, RecursionError):
