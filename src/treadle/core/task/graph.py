@@ -7,7 +7,13 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from treadle.core.task.events import WRITABLE, Graph
-from treadle.core.task.table import DEFAULT_ROWS, Event, State, TransitionTable
+from treadle.core.task.table import (
+    DEFAULT_ROWS,
+    Event,
+    State,
+    TransitionTable,
+    build_transition_table,
+)
 from treadle.errors import BuildError
 from treadle.mermaid import Edge, draw_edges, escape_label
 
@@ -37,6 +43,8 @@ def check_graph(graph: Graph) -> TransitionTable:
     Raises:
         BuildError: it cannot run; the message names the state, the hint draws the graph.
     """
+    if graph == Graph():
+        return build_transition_table()
     try:
         graph = msgspec.convert(msgspec.to_builtins(graph), Graph)
     except (msgspec.ValidationError, TypeError) as error:
