@@ -69,7 +69,7 @@ def queue_twice(patch: pytest.MonkeyPatch) -> None:
 
 def fail_together(patch: pytest.MonkeyPatch) -> None:
     """What cannot be put in takes with it what came at the same moment."""
-    patch.setattr(queue_intake, "DataError", KeyError)
+    patch.setattr(queue_intake, "_is_of_one", lambda _: False)
 
 
 def forget_who_came_with_another(patch: pytest.MonkeyPatch) -> None:
