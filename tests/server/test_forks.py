@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 import pytest
+from psycopg import Error as PostgresError
+from sqlalchemy.exc import DBAPIError
 
 from core.samples import answer, said
 from server.chains import Chain, chain, document, kept, push, refused, rows_of, thread_id
@@ -175,3 +177,34 @@ def test_a_fork_of_what_the_scrubbed_records_do_not_hold_is_scrubbed_too(people:
     assert WORD not in repr([rows_of(people, table) for table in schema.metadata.sorted_tables])
     messages = document(people, fork.thread)["conversation"]["messages"]
     assert [one["content"] for one in messages] == ["take [REDACTED:x]", "yes", "gone"]
+
+
+# Of the thread that is rewritten, whose change is the last one.
+NO_CHANGE: Final = {
+    "sqlite": """CREATE TRIGGER refuse BEFORE INSERT ON changes
+WHEN NEW.kind = 'rewritten' AND NEW.thread_id = '{key}' BEGIN SELECT RAISE(ABORT, 'no'); END""",
+    "postgresql": """CREATE FUNCTION refuse() RETURNS trigger AS
+'BEGIN RAISE EXCEPTION ''no''; END' LANGUAGE plpgsql;
+CREATE TRIGGER refuse BEFORE INSERT ON changes FOR EACH ROW
+WHEN (NEW.kind = 'rewritten' AND NEW.thread_id = '{key}') EXECUTE FUNCTION refuse()""",
+}
+
+
+def test_a_thread_is_scrubbed_with_all_its_forks_or_not_at_all(people: People) -> None:
+    base = chain(1, [(said(f"take {WORD}"),), (answer("yes"),)])
+    push(people, base)
+    for number in (2, 3):
+        push(people, chain(number, [(said("instead"),)], base=base.base(3)))
+    before = [rows_of(people, table) for table in schema.metadata.sorted_tables]
+    with people.writing() as context:
+        refuse = NO_CHANGE[people.database.dialect].format(key=base.thread)
+        context.db.exec_driver_sql(refuse)
+
+    def scrub() -> None:
+        with people.writing() as context:
+            new = without_the_word(base)
+            threads.replace_records(context, base.thread, base.mark, new.data)
+
+    with pytest.raises((DBAPIError, PostgresError), match="no"):
+        scrub()
+    assert [rows_of(people, table) for table in schema.metadata.sorted_tables] == before

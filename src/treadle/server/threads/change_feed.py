@@ -44,7 +44,7 @@ _INSERT_SQLITE: Final = (
 _UPDATE_THREAD: Final = (
     update(threads)
     .where(threads.c.key == bindparam("its_key"))
-    .returning(threads.c.id, threads.c.deleted_at, threads.c.purged_at)
+    .returning(threads.c.change, threads.c.id, threads.c.deleted_at, threads.c.purged_at)
 )
 
 
@@ -70,6 +70,7 @@ def publish_change(
     mark: Mark,
     kind: ChangeKind,
     columns: Mapping[str, object] = MappingProxyType({}),
+    others: Mapping[str, Mark] = MappingProxyType({}),
 ) -> ThreadHead:
     """Give a change its number; the last thing that a transaction does, and its end on PostgreSQL.
 
@@ -80,26 +81,35 @@ def publish_change(
         kind: what has changed.
         columns: what its row says now, where that does not stand there yet: written once with the
             number.
+        others: threads that the same has happened to with it, which get numbers before it.
     """
-    values = {
-        "thread_id": key,
-        "version": mark.seq,
-        "hash": mark.hash,
-        "kind": kind,
-        "at": context.now,
-    }
     if context.db.dialect.name == "postgresql":
         execute_later(context.db, _LOCK_SQL, {})
+        for other, its_mark in others.items():
+            values = _make_values(context, other, its_mark, kind)
+            execute_later(context.db, _make_publish_sql(()), values)
+        values = _make_values(context, key, mark, kind)
         values |= {f"its_{name}": value for name, value in columns.items()}
         numbered = execute_and_commit(context.db, _make_publish_sql(tuple(columns)), values)
-        change, thread_id, deleted_at, purged_at = numbered
     else:
-        change = int(context.db.exec_driver_sql(_INSERT_SQLITE, values).scalar_one())
-        its = {"its_key": key, "change": change, **columns}
-        thread_id, deleted_at, purged_at = context.db.execute(_UPDATE_THREAD, its).one()
+        for other, its_mark in others.items():
+            _publish_on_sqlite(context, _make_values(context, other, its_mark, kind))
+        numbered = _publish_on_sqlite(context, _make_values(context, key, mark, kind), **columns)
+    change, thread_id, deleted_at, purged_at = numbered
     is_purged = purged_at is not None
     is_deleted = deleted_at is not None and not is_purged
     return ThreadHead(thread_id, mark.seq, mark.hash, change, is_deleted, is_purged)
+
+
+def _make_values(context: Context, key: str, mark: Mark, kind: ChangeKind) -> dict[str, object]:
+    named = {"thread_id": key, "version": mark.seq, "hash": mark.hash}
+    return {**named, "kind": kind, "at": context.now}
+
+
+def _publish_on_sqlite(context: Context, values: dict[str, object], **more: object) -> Row[Any]:
+    change = int(context.db.exec_driver_sql(_INSERT_SQLITE, values).scalar_one())
+    its = {"its_key": values["thread_id"], "change": change, **more}
+    return context.db.execute(_UPDATE_THREAD, its).one()
 
 
 def make_head(row: Row[Any]) -> ThreadHead:

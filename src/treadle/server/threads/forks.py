@@ -28,7 +28,6 @@ from treadle.server.data.fold_cache import (
     store_snapshot,
 )
 from treadle.server.data.schema import documents, threads
-from treadle.server.threads.change_feed import publish_change
 from treadle.server.threads.push import make_thread_values
 from treadle.thread.branches import collect_merged_branch, map_events_by_id
 from treadle.thread.record import Record
@@ -67,8 +66,8 @@ def rebuild_fork(
     row: Row[Any],
     old_records: Sequence[Record],
     new_records: Sequence[Record],
-) -> None:
-    """Make anew what is made of a fork, and tell its machines and watchers.
+) -> Mark:
+    """Make anew what is made of a fork; where it stands, for its machines and watchers.
 
     Args:
         context: a transaction that writes; what it goes on from was done already.
@@ -90,7 +89,7 @@ def rebuild_fork(
     folded = load_fold(db, key, Mark(fork.row.version, fork.row.hash))
     values = make_thread_values(context, folded, fork.row)
     db.execute(update(threads).where(threads.c.key == key).values(**values))
-    publish_change(context, key, folded.mark, "rewritten")
+    return folded.mark
 
 
 def _make_fork_fold(

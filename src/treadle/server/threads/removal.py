@@ -127,9 +127,8 @@ def replace_records(context: Context, thread_id: str, base: Mark, body: bytes) -
     )
     request_log_truncation(context.db)
     FOLD_CACHE.remove_thread(row.key)
-    for fork in forks:
-        rebuild_fork(context, fork, row, old, batch.records)
-    head = publish_change(context, row.key, batch.mark, "rewritten")
+    others = {fork.row.key: rebuild_fork(context, fork, row, old, batch.records) for fork in forks}
+    head = publish_change(context, row.key, batch.mark, "rewritten", others=others)
     FOLD_CACHE.put(folded)
     return head
 
