@@ -39,11 +39,14 @@ INSERT INTO procrastinate_events (job_id, type) SELECT id, 'succeeded' FROM made
 class Knowing:
     """Knows its threads by heart: what a queue is asked is all that counts."""
 
+    def __init__(self, *lost: Job) -> None:
+        self.lost = [*lost]
+
     def list_unknown(self, states: Any) -> list[str]:
         return []
 
     def find_lost(self, states: Any, unknown: Any) -> list[Job]:
-        return []
+        return self.lost
 
     async def submit_due(self) -> None:
         pass
@@ -114,6 +117,14 @@ async def test_to_submit_reads_no_jobs_of_others(queue_url: str) -> None:
 
 async def test_a_sweep_reads_no_jobs_that_are_over(queue_url: str) -> None:
     await check_sweep(queue_url)
+
+
+async def test_a_lost_job_that_cannot_be_queued_keeps_no_other_out(queue_url: str) -> None:
+    queue = test_queues.make_scheduler(queue_url)
+    hand = Knowing(Job("one", "a"), Job("bad", "a", "\0"), Job("two", "a"))
+    await FleetWorker(queue, hand, 3600.0).sweep()  # type: ignore[arg-type]
+    assert {one.job.thread for one in await queue.list()} == {"one", "two"}
+    await queue.close()
 
 
 @pytest.fixture

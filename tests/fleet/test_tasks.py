@@ -253,6 +253,13 @@ async def test_what_cannot_be_is_refused() -> None:
         pass
     with pytest.raises(UsageError, match="of a conversation"):
         await agent.submit("Pay.", key="talk")
+    begun = store.ids()
+    for said in ({"user": "a" * 501}, {"queue": "\0"}, {"organization": "a\nb"}):
+        with pytest.raises(UsageError, match="no name in one line"):
+            await agent.submit("Pay.", **said)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="a priority is from -1000 to 1000"):
+        await agent.submit("Pay.", priority=1001)
+    assert store.ids() == begun
     with pytest.raises(UsageError, match="takes a int as deps"):
         fleet.add(Agent("b", model=ScriptedModel.of(PAID), deps=int, store=store), "text")  # type: ignore[arg-type]
 

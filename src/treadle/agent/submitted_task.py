@@ -43,6 +43,9 @@ POLL_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 """Between looks at a journal in which nothing is new; the last one for all that follow."""
 ASK_S: Final = 10.0
 """So often the queue is asked about a task of which nothing is new."""
+NAME_LENGTH_MAX: Final = 500
+"""Characters of a user, an organization or a queue."""
+PRIORITY_MAX: Final = 1000
 
 # Whoever goes on is told that nobody died.
 _SUBMITTED: Final = Recovered("it waits for a worker of its fleet", "it was submitted")
@@ -195,9 +198,14 @@ def check_task(definition: AgentDefinition, job: JobOptions) -> tuple[AgentDefin
     told: dict[str, Any] = {**job}
     varied = definition.vary(job.get("model", ""), told.pop("budget", None))
     mark = JobMark(definition.name, **told)
-    for name in (mark.user, mark.organization):
-        if not name.isprintable():  # it stands in lines that people and scripts read
-            raise UsageError(f"{name!r} cannot be a user or an organization: no name in one line")
+    for name in (mark.user, mark.organization, mark.queue):
+        # It stands in lines that people and scripts read, and in an index.
+        if not name.isprintable() or len(name) > NAME_LENGTH_MAX:
+            raise UsageError(
+                f"{name[:80]!r} is no name in one line of {NAME_LENGTH_MAX} characters"
+            )
+    if abs(mark.priority) > PRIORITY_MAX:
+        raise UsageError(f"a priority is from -{PRIORITY_MAX} to {PRIORITY_MAX}")
     if get_organization_finder(get_membership(definition).store) and mark.organization:
         raise UsageError(
             f"tasks of {definition.name!r} are of the organization of their store's user",

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from treadle.errors import TreadleError
+from treadle.errors import StoreError, TreadleError
 from treadle.fleet.port import Job, JobEnd, JobState, JobStatus, Scheduler
 
 _log = logging.getLogger("treadle.fleet")
@@ -146,6 +146,16 @@ class FleetWorker:
             states += await self._scheduler.find(unknown)
         if lost := await asyncio.to_thread(self._hand.find_lost, states, unknown):
             _log.warning("had no job: %s", ", ".join(job.thread for job in lost))
-            await self._scheduler.submit(lost)
+            await self._submit_each(lost)
         await self._hand.submit_due()
         await self._scheduler.remove_ended(KEPT_S)
+
+    async def _submit_each(self, jobs: Sequence[Job]) -> None:
+        """Queue these; one that cannot be queued keeps no other out."""
+        entering = (self._scheduler.submit([one]) for one in jobs)
+        done = await asyncio.gather(*entering, return_exceptions=True)
+        for job, error in zip(jobs, done, strict=True):
+            if isinstance(error, StoreError):
+                _log.warning("%s has no job: %s", job.thread, error)
+            elif error is not None:
+                raise error
