@@ -65,12 +65,11 @@ def _no_folder_fsync() -> Iterator[None]:
 
 
 def _hash_not_verified() -> Patch:
-    def verify(line: bytes, head: Head) -> Record | None:
-        body = record._parse_record(line)
-        if body is None or body.seq != head.seq + 1:
+    def verify(line: bytes, seq: int, previous: str) -> Record | None:
+        body = record._parse_body(line)
+        if body is None or body.seq != seq:
             return None
-        digest = line[-34:-2].decode()
-        return Record(body.seq, body.at, body.event, digest)
+        return Record(seq, body.at, body.event, line[-34:-2].decode())
 
     return patch.object(record, "_verify_record", verify)
 
