@@ -89,8 +89,6 @@ def audited(seed: int) -> str:
     logging.getLogger("treadle").setLevel(logging.DEBUG)
     logging.getLogger("treadle").addHandler(logging.NullHandler())
     logging.getLogger("treadle").propagate = False
-    encode_entry(HEADER)  # what reads records and snapshots is made with the first of them
-    decode_snapshot(encode_snapshot(ThreadFold(HEADER), Head()))
     sys.addaudithook(hook)
     main(seed)
     is_on = False

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from hashlib import sha256
 from random import Random
@@ -221,6 +223,29 @@ def test_taking_a_snapshot_changes_nothing() -> None:
     before = fold.document()
     assert encode_snapshot(fold, Head()) == encode_snapshot(fold, Head())
     assert fold.document() == before
+
+
+_READ_AT_ONCE: Final = """
+import sys, threading
+from treadle.thread.snapshot import decode_snapshot
+sys.setswitchinterval(1e-6)
+data, begin = sys.stdin.buffer.read(), threading.Barrier(8)
+def read():
+    begin.wait()
+    assert decode_snapshot(data) is not None
+threads = [threading.Thread(target=read) for _ in range(8)]
+for one in threads: one.start()
+for one in threads: one.join()
+"""
+
+
+def test_the_first_snapshots_may_be_read_by_many_threads_at_once() -> None:
+    """As by the worker of a fleet; what reads them must not be made by two threads at a time."""
+    ends = {
+        subprocess.run([sys.executable, "-c", _READ_AT_ONCE], input=TAKEN).returncode
+        for _ in range(8)
+    }
+    assert ends == {0}
 
 
 def test_every_field_of_a_snapshot_comes_back() -> None:

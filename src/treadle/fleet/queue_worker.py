@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from procrastinate import App, exceptions
@@ -71,8 +72,12 @@ class QueueWorker:
         """Work until `stop` is set; see `Scheduler.run`."""
         sides = [asyncio.create_task(self._beat()), asyncio.create_task(self._listen())]
         stopping = asyncio.create_task(self._wake_at(stop))
+        this = asyncio.current_task()
         try:
             while not stop.is_set():
+                # `asyncio.wait_for` of Python 3.11, in a pool of connections, may lose it.
+                if this is not None and this.cancelling():
+                    raise asyncio.CancelledError
                 self._news.clear()
                 if len(self._running) >= self._concurrency or not await self._take(stop):
                     await self._wait(poll_s)
@@ -80,8 +85,8 @@ class QueueWorker:
                 await asyncio.wait(self._running)
             await self._unregister()
         finally:
-            # Said too: `asyncio.wait_for` of Python 3.11, in a pool of connections, may lose a
-            # cancellation, and a heartbeat that goes on would keep the dead among the living.
+            # Said too, as theirs may be lost like that: a heartbeat that goes on would keep the
+            # dead among the living.
             self._is_over = True
             for task in (*sides, stopping, *self._running):
                 task.cancel()
@@ -91,10 +96,9 @@ class QueueWorker:
         self._news.set()
 
     async def _wait(self, limit_s: float) -> None:
-        try:
-            await asyncio.wait_for(self._news.wait(), limit_s)
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._news.wait()
 
     async def _take(self, stop: asyncio.Event) -> bool:
         """Take a job, if there is one."""

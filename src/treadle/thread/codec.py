@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeGuard, get_args
 
@@ -81,10 +80,9 @@ over that field, and go on without the pictures; a type that they do not know st
 show the thread up to there."""
 
 _encode: Final = msgspec.json.Encoder().encode
-_make_decoder: Final[Callable[[], msgspec.json.Decoder[Entry]]] = cache(
-    lambda: msgspec.json.Decoder(Entry)
-)
-"""With the first record: of so many kinds it takes 9 ms, which not every program needs."""
+_decode: Final[Callable[[bytes | msgspec.Raw], Entry]] = msgspec.json.Decoder(Entry).decode
+"""Made by the import, which one thread does: two that make decoders of the same types at a time end
+the process with a segmentation fault. It takes 9 ms, and threads that workers open come at once."""
 
 
 class UnknownEntryError(TreadleError):
@@ -148,12 +146,12 @@ def _map_texts(value: Any, change: Callable[[str], str], key: str = "", free: bo
 
 def _decode_any(data: bytes | msgspec.Raw) -> Entry:
     try:
-        return _make_decoder().decode(data)
+        return _decode(data)
     except msgspec.DecodeError:
         plain = _TAG_WITH_ATTACHMENTS.sub(rb'\1"', bytes(data), count=1)
         if plain == bytes(data):
             raise
-    return _make_decoder().decode(plain)
+    return _decode(plain)
 
 
 def decode_entry(data: bytes | msgspec.Raw) -> Entry:

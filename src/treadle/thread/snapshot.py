@@ -7,7 +7,6 @@ chain hash, size of the journal up to there), and is used only if that record is
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -104,7 +103,10 @@ def _from_plain(kind: type, value: Any) -> Any:
     raise NotImplementedError(kind)  # as above
 
 
-_make_decoder: Final = cache(lambda: msgspec.json.Decoder(Snapshot, dec_hook=_from_plain))
+# By the import, as the decoder of records is, and for the same reason.
+_decode: Final = msgspec.json.Decoder(Snapshot, dec_hook=_from_plain).decode
+for _kind in (History, Trace):
+    _from_plain(_kind, [])
 _encode: Final = msgspec.json.Encoder(enc_hook=_to_plain).encode
 
 
@@ -159,7 +161,7 @@ def decode_snapshot(data: bytes) -> Snapshot | None:
     if seal != _CHECKSUM + sha256(sealed).hexdigest().encode() + b'"\n}\n':
         return None
     try:
-        snapshot = _make_decoder().decode(data)
+        snapshot = _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     head = snapshot.head
