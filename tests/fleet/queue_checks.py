@@ -259,8 +259,8 @@ async def check_cancel(queue: Scheduler) -> None:
         await until(lambda: all_are(queue, JobStatus.CANCELLED))
         assert not await queue.cancel("queued")
         assert not await queue.cancel("unknown")
-        await queue.submit([Job("queued", "a")])  # it may be begun anew
         begun.clear()
+        await queue.submit([Job("queued", "a")])  # it may be begun anew
         await begun.wait()
         assert await queue.cancel("queued")
 

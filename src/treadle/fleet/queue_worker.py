@@ -85,8 +85,7 @@ class QueueWorker:
                 await asyncio.wait(self._running)
             await self._unregister()
         finally:
-            # Said too, as theirs may be lost like that: a heartbeat that goes on would keep the
-            # dead among the living.
+            # Said too, as theirs may be lost: a heartbeat would keep the dead among the living.
             self._is_over = True
             for task in (*sides, stopping, *self._running):
                 task.cancel()
