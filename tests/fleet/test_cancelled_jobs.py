@@ -15,12 +15,13 @@ import pytest
 
 from fleet.queue_checks import DONE, PATIENCE_S, all_are, statuses, until, working
 from fleet.teams import Team, make_team
-from fleet.test_queues import make_scheduler
+from fleet.test_queues import has_workers, make_scheduler
 from fleet.test_tasks import Ledger
 from fleet.test_tasks import working as fleet_working
 from server.databases import Postgres
 from treadle import AgentError, Fleet, LocalStore, MemoryScheduler, SubmittedTask, ThreadBusyError
 from treadle.fleet.port import Job, JobEnd, JobStatus, Scheduler
+from treadle.fleet.queue_worker import QueueWorker
 
 LEFT = {
     "queued": JobEnd(JobStatus.QUEUED, 3600.0),
@@ -105,6 +106,21 @@ async def test_who_takes_a_cancelled_job_next_is_told(queue: Scheduler) -> None:
     async with working(queue, second.perform, at_once=99):
         await until(lambda: all_are(queue, JobStatus.CANCELLED))
     assert sorted(second.told) == sorted((name, "forget" not in name) for name in names)
+
+
+async def test_a_worker_that_is_cancelled_as_it_hears_of_a_job_ends(queue_url: str) -> None:
+    """`asyncio.wait_for` would tell it of the job alone, and it would go on for ever."""
+    queue = make_scheduler(queue_url)
+    await queue.list()
+    worker = QueueWorker(queue._app, Taken({}).perform, ["default"], 1, (60.0, 120.0))
+    task = asyncio.create_task(worker.run(asyncio.Event(), 60.0))
+    await until(lambda: has_workers(queue, 1))
+    for _ in range(20):  # until it waits
+        await queue.list()
+    await worker._hear(channel="", notification={"type": "job_inserted"})
+    task.cancel()
+    assert (await asyncio.wait([task], timeout=PATIENCE_S))[0]
+    await queue.close()
 
 
 async def test_a_job_that_nobody_works_on_is_told_too(queue: Scheduler) -> None:

@@ -75,7 +75,7 @@ class QueueWorker:
         this = asyncio.current_task()
         try:
             while not stop.is_set():
-                # `asyncio.wait_for` of Python 3.11, in a pool of connections, may lose a cancellation.
+                # In a pool of connections `asyncio.wait_for` of Python 3.11 loses cancellations.
                 if this is not None and this.cancelling():
                     raise asyncio.CancelledError
                 self._news.clear()
@@ -85,7 +85,7 @@ class QueueWorker:
                 await asyncio.wait(self._running)
             await self._unregister()
         finally:
-            # Said too, as that of a side task may be lost: a heartbeat would keep a dead worker alive.
+            # Said too, as theirs are lost likewise: a heartbeat would keep the dead alive.
             self._is_over = True
             for task in (*sides, stopping, *self._running):
                 task.cancel()
