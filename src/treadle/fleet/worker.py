@@ -110,8 +110,7 @@ class FleetWorker:
     def _may_begin(self, job: Job) -> bool:
         """Whether a job is begun here now; one at its last try, if nothing else is at work.
 
-        Until then no other is begun. It waits in the queue and not here, where the death of
-        another one would count as its own.
+        No other is begun until then. It waits in the queue: here others' deaths would count for it.
         """
         now = asyncio.get_running_loop().time()
         if not 0 < job.deaths >= self._deaths_max - 1:
@@ -145,7 +144,8 @@ class FleetWorker:
         if unknown:
             states += await self._scheduler.find(unknown)
         if lost := await asyncio.to_thread(self._hand.find_lost, states, unknown):
-            _log.warning("had no job: %s", ", ".join(job.thread for job in lost))
+            # No fault: queues in memory start empty, and one may be between journal and queue.
+            _log.info("had no job: %s", ", ".join(job.thread for job in lost))
             await self._submit_each(lost)
         await self._hand.submit_due()
         await self._scheduler.remove_ended(KEPT_S)
