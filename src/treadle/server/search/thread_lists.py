@@ -175,17 +175,7 @@ def list_threads(
     """
     check_page(limit, offset)
     fitting = _make_condition(context, filters)
-    total: int = context.db.execute(
-        select(func.count()).select_from(threads).where(fitting)
-    ).scalar_one()
-    rows = context.db.execute(
-        select(threads.c.key)
-        .where(fitting)
-        .order_by(threads.c.last_activity_at.desc(), threads.c.key.desc())
-        .limit(limit)
-        .offset(offset)
-    )
-    keys = [row[0] for row in rows]
+    keys, total = _read_keys(context.db, fitting, limit, offset)
     shown = read_listed_threads(context.db, keys)
     return ThreadList(tuple(shown[one][0] for one in keys), total, limit, offset)
 
@@ -229,6 +219,12 @@ def list_threads_by_id(
 ) -> tuple[list[str], int]:
     """A page of the keys of threads whose id begins so, newest activity first, and their number."""
     fitting = and_(threads.c.id.startswith(prefix, autoescape=True), condition)
+    return _read_keys(db, fitting, limit, offset)
+
+
+def _read_keys(
+    db: Connection, fitting: ColumnElement[bool], limit: int, offset: int
+) -> tuple[list[str], int]:
     total: int = db.execute(select(func.count()).select_from(threads).where(fitting)).scalar_one()
     rows = db.execute(
         select(threads.c.key)

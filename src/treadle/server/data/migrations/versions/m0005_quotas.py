@@ -7,10 +7,11 @@ from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0005"
 down_revision: Final = "0004"
 
-_TYPES: Final = MappingProxyType({"sqlite": "INTEGER", "postgresql": "bigint"})
 _BYTES: Final = MappingProxyType(
     {"sqlite": "length(CAST({} AS BLOB))", "postgresql": "octet_length({})"}
 )
@@ -19,7 +20,7 @@ _BYTES: Final = MappingProxyType(
 def upgrade() -> None:
     """What is here is counted once. Snapshots of a thread of records are not its own."""
     name = op.get_bind().dialect.name
-    number = _TYPES[name]
+    number = find_column_types().number
     for table in ("organizations", "users"):
         for column in ("threads_max", "storage_max"):
             op.execute(f"ALTER TABLE {table} ADD COLUMN {column} {number}")

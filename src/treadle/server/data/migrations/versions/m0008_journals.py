@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0008"
 down_revision: Final = "0007"
-
-_TYPES: Final = MappingProxyType(
-    {
-        "sqlite": ("INTEGER NOT NULL PRIMARY KEY", "INTEGER", "TEXT", "BLOB"),
-        "postgresql": (
-            "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-            "bigint",
-            'text COLLATE "C"',
-            "bytea",
-        ),
-    }
-)
 
 
 def upgrade() -> None:
     """No thread has a journal yet: the row of each says all that its records do."""
     dialect = op.get_bind().dialect.name
-    identity, number, text, data = _TYPES[dialect]
+    identity, number, text, data = find_column_types()
     op.execute("ALTER TABLE threads ADD COLUMN has_journal BOOLEAN NOT NULL DEFAULT false")
     op.execute(
         f"CREATE TABLE writers (id {identity}, name {text} NOT NULL, lease_until {number} NOT NULL)"

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0009"
 down_revision: Final = "0008"
-
-_TYPES: Final = MappingProxyType(
-    {
-        "sqlite": ("INTEGER NOT NULL PRIMARY KEY", "INTEGER", "TEXT"),
-        "postgresql": (
-            "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-            "bigint",
-            'text COLLATE "C"',
-        ),
-    }
-)
 
 
 def upgrade() -> None:
     """Everybody has signed in with a token up to now."""
-    key, number, text = _TYPES[op.get_bind().dialect.name]
+    key, number, text, _ = find_column_types()
     op.execute(f"ALTER TABLE tokens ADD COLUMN identity_id {number}")
     op.execute(
         f"CREATE TABLE identities (id {key}, user_id {number} NOT NULL REFERENCES users (id), "

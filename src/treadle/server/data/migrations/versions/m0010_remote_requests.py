@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0010"
 down_revision: Final = "0009"
-
-_TEXT: Final = MappingProxyType({"sqlite": "TEXT", "postgresql": 'text COLLATE "C"'})
-_NUMBER: Final = MappingProxyType({"sqlite": "INTEGER", "postgresql": "bigint"})
 
 
 def upgrade() -> None:
     """Nothing was asked yet."""
-    dialect = op.get_bind().dialect.name
-    text, number = _TEXT[dialect], _NUMBER[dialect]
+    _, number, text, _ = find_column_types()
     op.execute(
         "CREATE TABLE remote_requests ("
         f"id {text} NOT NULL, user_id {number} NOT NULL, token_id {number} NOT NULL, "

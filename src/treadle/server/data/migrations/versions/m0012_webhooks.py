@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0012"
 down_revision: Final = "0011"
-
-_TYPES: Final = MappingProxyType(
-    {
-        "sqlite": ("INTEGER NOT NULL PRIMARY KEY", "INTEGER", "TEXT"),
-        "postgresql": (
-            "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-            "bigint",
-            'text COLLATE "C"',
-        ),
-    }
-)
 
 
 def upgrade() -> None:
     """Nobody wants to be told of anything yet."""
-    key, number, text = _TYPES[op.get_bind().dialect.name]
+    key, number, text, _ = find_column_types()
     op.execute(
         f"CREATE TABLE webhooks (id {key}, user_id {number} NOT NULL REFERENCES users (id), "
         f"url {text} NOT NULL, secret {text} NOT NULL, events {text} NOT NULL, "

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0014"
 down_revision: Final = "0013"
-
-_TYPES: Final = MappingProxyType(
-    {
-        "sqlite": ("INTEGER NOT NULL PRIMARY KEY", "INTEGER", "TEXT"),
-        "postgresql": (
-            "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-            "bigint",
-            'text COLLATE "C"',
-        ),
-    }
-)
 
 
 def upgrade() -> None:
     """Nothing is held."""
-    key, number, text = _TYPES[op.get_bind().dialect.name]
+    key, number, text, _ = find_column_types()
     op.execute(
         f"CREATE TABLE legal_holds (id {key}, thread_id {text}, "
         f"user_id {number} REFERENCES users (id), "

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0016"
 down_revision: Final = "0015"
-
-_TEXT: Final = MappingProxyType({"sqlite": "TEXT", "postgresql": 'text COLLATE "C"'})
 
 
 def upgrade() -> None:
     """Whoever listens says so within a minute."""
-    text = _TEXT[op.get_bind().dialect.name]
+    text = find_column_types().text
     op.execute(f"ALTER TABLE tokens ADD COLUMN listened_at {text}")

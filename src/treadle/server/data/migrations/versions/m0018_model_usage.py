@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from alembic import op
 
+from treadle.server.data.migrations.column_types import find_column_types
+
 revision: Final = "0018"
 down_revision: Final = "0017"
 
-_TYPES: Final = MappingProxyType(
-    {"sqlite": ("INTEGER", "TEXT"), "postgresql": ("bigint", 'text COLLATE "C"')}
-)
 _SUMS: Final = (
     *("requests", "input_tokens", "output_tokens", "cache_read_tokens", "unpriced_tokens"),
     *("estimates", "cost_nanos"),
@@ -21,7 +19,7 @@ _SUMS: Final = (
 
 def upgrade() -> None:
     """Threads of before are counted by the server, one by one, once it serves."""
-    number, text = _TYPES[op.get_bind().dialect.name]
+    _, number, text, _ = find_column_types()
     op.execute("ALTER TABLE threads ADD COLUMN is_usage_counted BOOLEAN NOT NULL DEFAULT false")
     sums = ", ".join(f"{name} {number} NOT NULL" for name in _SUMS)
     op.execute(
