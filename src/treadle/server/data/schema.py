@@ -395,6 +395,15 @@ retention_rules: Final = Table(
     Column("changed_at", BytewiseText, nullable=False),
 )
 
+counters: Final = Table(
+    "counters",
+    metadata,
+    # On PostgreSQL one row, `change`. Taking its next value locks it until the commit. SQLite,
+    # where nobody else writes meanwhile, takes the number that follows the largest, and has none.
+    Column("name", BytewiseText, primary_key=True),
+    Column("value", Number, nullable=False),
+)
+
 IS_REWRITTEN: Final = text("kind = 'rewritten'")
 """As the index has it: with the value in another place SQLite does not see that it fits."""
 
