@@ -224,6 +224,20 @@ def test_the_shortest_secret_is_found_behind_percent_signs_too(length_min: int) 
     assert redact(form) == "https%3A%2F%2Fexample.org%2F%3Fx%3D[REDACTED:k]"
 
 
+def test_a_short_dump_is_found_wherever_it_begins() -> None:
+    """Of a dump of letters some forms have no digits but those of one offset."""
+    secret = "correcthorsebatt"
+    redactor = Redactor({"pw": secret})
+    missed = {
+        (name, count)
+        for name, lines in dumps(secret.encode()).items()
+        for count in range(320)
+        if not name.startswith("base64")
+        and not redactor.find("\n".join(("x" * count, *(line for _, line in lines))))
+    }
+    assert missed == set()
+
+
 def test_a_piece_of_a_secret_anywhere_else_stays() -> None:
     redactor = Redactor({"k": WORD}, length_min=4)
     for text in (f"{WORD[:9]} {MARK} {WORD[9:]}", f"{WORD[:9]} 3 characters left out", WORD[:9]):

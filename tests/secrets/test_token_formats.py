@@ -52,7 +52,7 @@ def tokens(kind: str, count: int = EACH) -> list[str]:
 
 
 def test_every_rule_has_tokens_to_be_tried_with() -> None:
-    assert sorted(TOKENS) == sorted(rule.kind for rule in RULES)
+    assert {*TOKENS} == {rule.kind for rule in RULES}
     assert len(TOKENS) > 75
 
 
@@ -323,6 +323,31 @@ def test_tokens_are_found_at_their_places_among_words_that_hold_them() -> None:
         short = [one for one, count in wanted.items() if sum(one in each for each in found) < count]
         if short:
             missed.append((kind, found))
+    assert missed == []
+
+
+def test_a_token_beside_another_is_found_though_only_a_short_word_begins_it() -> None:
+    """One line of it is too short to tell it alone; the other says what kind stands here."""
+    first, second = tokens("aws_access_key", 2)
+    place = "hooks.slack" + ".com"
+    hook = "/services/T0HDL74F0M/B058O51VQT/3B2u51ebSdkI" + "ZrfeEnvmIDLV"
+    for text, part in (
+        (f"{first} and {second[:15]}\n{second[15:]} z", second[:15]),
+        (f"https://{place}{hook} {place}{hook}".replace(f" {place}{hook}", ""), hook),
+        (f"https://{place}{hook} {place}" + hook.replace("/", "\\/"), hook[-20:]),
+    ):
+        assert part not in Redactor({}).redact(text)
+
+
+def test_a_webhook_is_found_whose_slashes_are_escaped() -> None:
+    missed = [
+        (slash, url)
+        for kind in ("discord_webhook", "slack_webhook")
+        for slash in ("/", "\\/", "\\\\/")
+        for token in tokens(kind)
+        for url in [f"https://{token}".replace("https://https:", "https:").replace("/", slash)]
+        if url[-20:] in Redactor({}).redact(f'{{"u":"{url}"}}')
+    ]
     assert missed == []
 
 

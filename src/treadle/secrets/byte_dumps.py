@@ -15,13 +15,16 @@ from msgspec import Struct
 
 _MARKS: Final = bytes(ord("h") if one in b"0123456789abcdefABCDEF" else one for one in range(256))
 _SIGNS: Final = (
-    *(b"hh hh hh hh hh", b"hhhh hhhh hhhh", b"hhh hhh hhh hhh", b"hhhhhh hhhhhh", b"hhhhhh   "),
+    *(b"hh hh hh hh hh", b"hhhh hhhh hhhh", b"hhh hhh hhh hhh", b"hhhhhh hhhhhh"),
     *(b"hh:hh:hh:hh:hh", b"hxhh, hxhh", b"hxhh,hxhh", rb"\xhh\xhh"),
 )
-"""One of these stands in each dump, once digits of numbers in base 16 are all the same."""
+"""One of these stands in each dump of numbers, once digits in base 16 are all the same."""
+
+_CHARACTERS_SIGN: Final = b"hhhhhh   "
+"""Stands in each line of characters, which has no other digits than its offset."""
 
 _NEAR: Final = 4096
-"""Bytes around a piece with a sign that are read as lines of a dump."""
+"""Bytes around a sign, or a piece with one, that are read as lines of a dump."""
 
 _DIGITS: Final = bytes(ord("0") if one in b"0123456789" else ord(" ") for one in range(256))
 _DIGIT_COUNT_MIN: Final = 8
@@ -74,17 +77,21 @@ def _regions(data: bytes, digits: bytes) -> list[tuple[int, int]]:
 
     Hardly any text has one. To read each line of one that has would cost fifty times as much.
     """
+    marks = data.translate(_MARKS)
     spans: list[tuple[int, int]] = []
+    place = marks.find(_CHARACTERS_SIGN)
+    while place >= 0:
+        spans.append((max(place - _NEAR, 0), min(place + _NEAR, len(data))))
+        place = marks.find(_CHARACTERS_SIGN, place + 1)
     for first in range(0, len(data), _PIECE_LENGTH):
         end = first + _PIECE_LENGTH + _OVERLAP
-        if digits.count(b"0", first, end) >= _DIGIT_COUNT_MIN:
-            marks = data[first:end].translate(_MARKS)
-            if any(map(marks.__contains__, _SIGNS)):
-                spans.append((max(first - _NEAR, 0), min(end + _NEAR, len(data))))
+        has_digits = digits.count(b"0", first, end) >= _DIGIT_COUNT_MIN
+        if has_digits and any(marks.find(sign, first, end) >= 0 for sign in _SIGNS):
+            spans.append((max(first - _NEAR, 0), min(end + _NEAR, len(data))))
     found: list[tuple[int, int]] = []
-    for start, end in spans:
+    for start, end in sorted(spans):
         if found and start <= found[-1][1]:
-            start = found.pop()[0]
+            start, end = found[-1][0], max(end, found.pop()[1])
         found.append((start, end))
     return found
 

@@ -139,8 +139,10 @@ def find_shapes(
         names = _names(data, words)
         in_text, in_words, in_whole = _plain_literals(plain, found_words.different, whole, names)
         found += _find(text, plain, in_text, [(0, len(text))]) if in_text else ()
-        found += _find(text, plain, in_words, _spans(data, words, in_words)) if in_words else ()
-        found += _find(text, plain, in_whole, _spans(data, whole, in_whole)) if in_whole else ()
+        for literals, some in ((in_words, words), (in_whole, whole)):
+            shapes = _find(text, plain, literals, _spans(data, some, literals)) if literals else ()
+            if any(shapes):  # beside a token another one may stand whose first line is short
+                found += _find(text, plain, literals, [(0, len(text))])
     hidden = glimpse(words, found_words.different, data)
     for decoded, views in zip((hidden.base64, hidden.percent, hidden.dumps), VIEWS, strict=True):
         if decoded:
@@ -180,14 +182,7 @@ def _spans(data: bytes, words: bytes, literals: Iterable[str]) -> list[tuple[int
 def _plain_literals(
     text: str, words: str, whole: bytes, names: str
 ) -> tuple[list[str], list[str], list[str]]:
-    """Which literals of the rules stand in a text, in its long words, in the longest of these.
-
-    Args:
-        text: the text.
-        words: its long words, each of them at least once.
-        whole: those that are long enough for a token that no line end stands in.
-        names: what stands before its values.
-    """
+    """Which literals of the rules stand in a text or `names`, in its long words, in the longest."""
     in_text = _list_literals(text, _IN_TEXT_BY_PART)
     in_text += [one for one in _IN_NAME if one in names] if names else ()
     in_words = _list_literals(words, _IN_WORD_BY_PART) if words else []
@@ -303,13 +298,8 @@ def _match_unwrapped(
 ) -> tuple[int, int] | None:
     """The same for a token that has line ends in it, which are not its own.
 
-    Args:
-        text: where it stands.
-        rule: whose it is.
-        start: where it begins.
-        literal_length: characters of the literal.
-        span: what was found without leaving the line. What stands on the next one may be another
-            thing then: it must look like more of a token.
+    `span` is what was found without leaving the line. What stands on the next one may be another
+    thing then: it must look like more of a token.
     """
     view = unwrapped(text, start)
     # What stands before it decides as ever whether it may begin here.

@@ -310,8 +310,14 @@ RULES: Final = (
     ),
     TokenRule(
         "discord_webhook",
-        ("api/webhooks/", "api\\/webhooks\\/", "api\\\\/webhooks\\\\/"),
-        rf"api{_SLASH}webhooks{_SLASH}(?P<s>[0-9]{{17,20}}{_SLASH}[\w-]{{60,80}}+)",
+        ("api/webhooks/",),
+        r"api/webhooks/(?P<s>[0-9]{17,20}/[\w-]{60,80}+)",
+    ),
+    TokenRule(
+        "discord_webhook",  # in JSON, where only the last word of it is long
+        ("webhooks\\/", "webhooks\\\\/"),
+        rf"webhooks{_SLASH}(?P<s>[0-9]{{17,20}}{_SLASH}[\w-]{{60,80}}+)",
+        is_named=True,
     ),
     _named(
         "discord_bot_token",
