@@ -220,6 +220,26 @@ def test_processes_that_catch_up_at_once_agree(shelf: Shelf, index: Index) -> No
     assert kept(shelf) == rebuilt(shelf)
 
 
+def test_others_may_write_between_threads_that_take_long(
+    shelf: Shelf, index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = [shelf.create((said("long"),)) for _ in range(3)]
+    index.list_threads()
+    for thread in threads:
+        index.mark_stale(thread)
+    pauses: list[float] = []
+
+    def write_meanwhile(pause_s: float) -> None:
+        pauses.append(pause_s)
+        with closing(sqlite3.connect(path_of(shelf), timeout=0, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE").execute("ROLLBACK")
+
+    monkeypatch.setattr("treadle.store.index.index_update._CHUNK_S", 0.0)
+    monkeypatch.setattr("treadle.store.index.index_update.sleep", write_meanwhile)
+    index.update_all()
+    assert pauses == [0.11] * 2
+
+
 # ---- forgetting --------------------------------------------------------------------------------
 
 

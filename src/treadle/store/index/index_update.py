@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from time import monotonic, sleep
 from typing import Final
 
 from treadle.store.folders import JOURNAL_SUFFIX, SNAPSHOT_SUFFIX, StoreFolders
@@ -34,6 +35,9 @@ _CACHE_KB: Final = 16 * 1024
 
 _CHUNK_COUNT: Final = 400
 """So many threads are taken in at a time; then others may write, and a kill loses no more."""
+_CHUNK_S: Final = 2.0
+_PAUSE_S: Final = 0.11
+"""After so long no more are, and others may write, who ask each tenth of a second for `BUSY_S`."""
 
 FOLDER_COUNT_MAX: Final = 1_000
 """Of a folder whose unfinished threads are told, so many threads are looked at."""
@@ -72,17 +76,13 @@ class IndexUpdater:
             self._tell(_NOTICE.format(len(left)))
             # Words are merged without being read again; who reads only is slower with so much.
             database.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
-        for some in _split_chunks(sorted(gone)):
-            with _transaction(database):
-                for thread_id in some:
-                    self._threads.delete_if_gone(database, thread_id)
+        _change_some(database, sorted(gone), self._threads.delete_if_gone)
         taken: set[str] = set()
         while left or (gone and not taken):
             # Bases come before their forks, because ids begin with their time.
-            for some in _split_chunks(sorted(left)):
-                with _transaction(database):
-                    for thread_id in some:
-                        self._threads.index(database, thread_id, seen[thread_id])
+            _change_some(
+                database, sorted(left), lambda db, one: self._threads.index(db, one, seen[one])
+            )
             taken |= left
             stale = {row[0] for row in database.execute("SELECT id FROM journals WHERE stale")}
             left = (stale & seen.keys()) - taken
@@ -109,10 +109,10 @@ class IndexUpdater:
         new = list(filter(is_thread_id, ids))
         if len(new) > NOTICE_COUNT:
             self._tell(_NOTICE.format(len(new)))
-        self._update_some(database, new)
+        _change_some(database, new, self._threads.update)
         taken = set(new)
         while left := self._list_changed(database, workspace, taken):
-            self._update_some(database, left)
+            _change_some(database, left, self._threads.update)
             taken.update(left)
         self.purge(database)
 
@@ -203,12 +203,6 @@ class IndexUpdater:
                 changed.append(thread_id)
         return sorted(changed)
 
-    def _update_some(self, database: sqlite3.Connection, thread_ids: Iterable[str]) -> None:
-        for some in _split_chunks(thread_ids):
-            with _transaction(database):
-                for thread_id in some:
-                    self._threads.update(database, thread_id)
-
 
 _NOTICE: Final = "indexing {} threads; this is done once"
 _SELECT_STAMPS: Final = "SELECT id, in_trash, size, mtime_ns, inode, stale FROM journals"
@@ -237,10 +231,22 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
     database.execute("COMMIT")
 
 
-def _split_chunks(ids: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(ids)
-    while some := list(islice(left, _CHUNK_COUNT)):
-        yield some
+def _change_some(
+    database: sqlite3.Connection,
+    thread_ids: Iterable[str],
+    change: Callable[[sqlite3.Connection, str], object],
+) -> None:
+    """Change what the index has of these threads, many in each transaction."""
+    left = deque(thread_ids)
+    while left:
+        with _transaction(database):
+            ends_s = monotonic() + _CHUNK_S
+            for _ in range(min(len(left), _CHUNK_COUNT)):
+                change(database, left.popleft())
+                if is_long := monotonic() >= ends_s:
+                    break
+        if left and is_long:
+            sleep(_PAUSE_S)
 
 
 def _handle_new_vocabulary(database: sqlite3.Connection) -> None:

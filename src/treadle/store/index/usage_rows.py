@@ -90,8 +90,9 @@ class UsageCounter:
         found = self._state.read_entry(record.seq, record.at, entry)
         if found is None or found.purpose == SUB_AGENT:
             return
-        if record.at[:_MINUTE_SIZE] != self._minute:
-            self._minute, self._day = record.at[:_MINUTE_SIZE], _find_day(record.at)
+        minute = record.at[:_MINUTE_SIZE] if record.at.endswith("Z") else ""  # of another zone
+        if not minute or minute != self._minute:
+            self._minute, self._day = minute, _find_day(record.at)
         new = DayUsage(self._day, found.model, 1, found.usage)
         known = self.sums.get((new.day, new.model))
         self.sums[new.day, new.model] = new if known is None else known.plus(new)
