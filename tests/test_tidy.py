@@ -29,6 +29,7 @@ MAY_USE: Final = {
     "core/budget.py": {"datetime"},  # reads times that events bring, asks no clock
     "store/id_beginnings.py": {"uuid_utils"},
     "store/local_store.py": {"datetime"},  # the clock of records, the ids of threads
+    "store/index/index_update.py": {"time"},  # until when a transaction goes on
     "store/index/usage_rows.py": {"datetime"},  # the day of a record, asks no clock
     "app/sessions/model_list_cache.py": {"datetime"},  # the day on which a list was asked for
     "app/evaluation/result_file.py": {"secrets"},  # the ids of evaluations
@@ -116,10 +117,11 @@ MAY_USE: Final = {
 
 MAY_SLEEP: Final = {
     "src/treadle/process/termination.py",
+    "src/treadle/store/index/index_update.py",
     "src/treadle/store/sqlite_journal_mode.py",
 }
-"""One kills processes in rounds, and the kernel tells nobody when one has stopped; the other waits
-for a lock on which SQLite does not wait."""
+"""One kills processes in rounds, and the kernel tells nobody when one has stopped; one leaves a
+lock to those who ask for it now and then; one waits for a lock on which SQLite does not wait."""
 
 MAY_START: Final = {
     "app/pages/browser.py",  # the person's browser goes on when Treadle ends
