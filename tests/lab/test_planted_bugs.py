@@ -27,5 +27,5 @@ def test_there_are_bugs_enough() -> None:
 def test_a_layer_without_a_bug_of_its_own_finds_one_of_the_others(
     name: str, workshop: Workshop
 ) -> None:
-    found = (bug for bug, (_, layer, _) in PLANTED.items() if layer == "kill")
-    assert any(LAYERS[name](bug, workshop, PLANTED[bug][2]).violations for bug in found)
+    bugs = (bug for bug, (_, layer, _) in PLANTED.items() if layer == "kill")
+    assert any(LAYERS[name](bug, workshop, PLANTED[bug][2]).violations for bug in bugs)

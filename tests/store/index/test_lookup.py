@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,9 +17,12 @@ from store.shelf import CREATOR, Shelf, fill
 from treadle.core.llm import Usage
 from treadle.store.disk import FileStat, PosixDisk
 from treadle.store.index.lookup import Index, ThreadFilters
+from treadle.store.index.usage_rows import UsageCounter
 from treadle.store.local_store import LocalStore
+from treadle.thread.codec import encode_entry
 from treadle.thread.facts import Pinned, Renamed, Tagged, Trashed
 from treadle.thread.record import Head, Record, encode_batch, scan_journal
+from treadle.thread.usage import NOT_SAID
 
 TESTS = Path(__file__).parents[2]
 
@@ -280,3 +284,13 @@ def test_a_journal_that_was_written_anew_and_is_longer_is_read_from_its_beginnin
 
 def scan_of(path: Path) -> list[Record]:
     return scan_journal(path.read_bytes()).records
+
+
+def test_usage_of_other_zones_goes_to_its_own_day() -> None:
+    """These two are 26 hours apart, though they name the same minute."""
+    counter = UsageCounter(NOT_SAID)
+    entry = Renamed("t", by="model", usage=Usage(1, 0), model="m")
+    for seq, zone in enumerate(("+14:00", "-12:00"), 1):
+        record = Record(seq, f"2026-11-21T12:00:00{zone}", msgspec.Raw(encode_entry(entry)[1]))
+        counter.add(record, entry)
+    assert len(counter.sums) == 2
