@@ -46,6 +46,8 @@ from treadle.store.local_store import LocalStore
 from treadle.store.thread_writer import ThreadWriter
 from treadle.store.upkeep.scrub import scrub
 from treadle.store.upkeep.trash import Trash
+from treadle.thread.codec import decode_entry
+from treadle.thread.facts import ChildStarted
 from treadle.thread.fold import TASK
 
 Work = Callable[..., Coroutine[Any, Any, None]]
@@ -146,6 +148,12 @@ async def recover(store: LocalStore, world: World) -> None:
     for thread in store.ids():  # that of a sub-agent which failed was not opened: now all were
         with suppress(UnknownThreadError):
             store.open(thread).close()
+    records = [record for thread in store.ids() for record in store.scan(thread).records]
+    entries = [decode_entry(record.event) for record in records]
+    for child in [entry.thread for entry in entries if isinstance(entry, ChildStarted)]:
+        # Of what has failed nobody goes on with the thread, but who wants to.
+        with suppress(UsageError):  # it has ended
+            await _finish_task(_task(store, world, "").resume(child), world)
 
 
 # ---- approvals: asked for in one process, answered in another ------------------------------------
