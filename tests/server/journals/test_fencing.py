@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from threading import Thread
 
 import psycopg
@@ -112,6 +113,17 @@ def test_a_store_that_is_closed_holds_nothing(
     other.hold(writing.thread_id).close()
     with pytest.raises(StoreError, match="closed"):
         third.ids()
+
+
+def test_a_renewal_that_a_closed_store_did_not_wait_for_leaves_no_connection(
+    url: str, people: People
+) -> None:
+    with PostgresStore(url, OWNER, lease_s=LONG_S) as store, ExitStack() as renewal:
+        store.ids()
+        sessions = [renewal.enter_context(store._lease._borrow_session())]
+        store.close()
+        sessions.append(renewal.enter_context(store._lease._borrow_session()))
+    assert [session.closed for session in sessions] == [True, True]
 
 
 def test_records_are_taken_as_a_whole_and_in_their_order(

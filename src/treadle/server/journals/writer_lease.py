@@ -155,9 +155,11 @@ class WriterLease:
         """A session for statements of which each is a transaction.
 
         It is not tried before it is used: a kept one may have broken since. One that has broken is
-        not kept.
+        not kept. A renewal may be at work while the lease ends: nobody else closes what it gives
+        back to a pool that was disposed of.
         """
-        kept = self.database.engine.raw_connection()
+        pool = self.database.engine.pool
+        kept = pool.connect()
         raw: Any = kept.dbapi_connection
         try:
             yield raw
@@ -165,6 +167,8 @@ class WriterLease:
             if raw.closed:
                 kept.invalidate()
             kept.close()
+            if self._stop.is_set():
+                pool.dispose()
 
     # ---- the lease ----------------------------------------------------------------------------
 
