@@ -109,6 +109,7 @@ MAY_USE: Final = {
     },  # numbers of requests, how long they take
     "server/http/process.py": {"time"},  # how long a worker has lived
     "server/data/database.py": {"time"},  # how long a transaction has waited for others
+    "server/journals/postgres_store.py": {"time"},  # since when the owner is as he was
     "server/journals/writer_lease.py": {"time", "random"},  # when a database is tried again
     "server/http/read_notes.py": {"time"},  # how long an answer waits
     "server/http/services.py": {"time"},  # how fast a caller asks

@@ -197,6 +197,25 @@ def test_who_the_owner_is_must_be_known(url: str, people: People) -> None:
         PostgresStore("sqlite:////tmp/x", OWNER)
 
 
+def test_a_new_thread_follows_what_an_admin_changes_of_its_owner(url: str, people: People) -> None:
+    """Within a minute, in processes that go on for weeks."""
+    moved = "UPDATE users SET organization_id = (SELECT id FROM organizations WHERE name = 'b')"
+    counted = "SELECT count(*) FROM threads GROUP BY organization_id ORDER BY 1"
+    with PostgresStore(url, OWNER, lease_s=LONG_S) as store, psycopg.connect(url) as db:
+        writings = [Writing(store) for _ in range(2)]
+        run_sql(url, "INSERT INTO organizations (name, created_at) VALUES ('b', '')")
+        run_sql(url, f"{moved} WHERE name = '{OWNER}'")
+        Writing(store)  # it is not looked for each time
+        store._principal_at -= 60
+        Writing(store)
+        assert db.execute(counted).fetchall() == [(1,), (3,)]
+        run_sql(url, f"UPDATE users SET disabled_at = '' WHERE name = '{OWNER}'")
+        store._principal_at -= 60
+        with pytest.raises(ConfigError, match="disabled"):
+            Writing(store)
+        writings[0].append("what is at work goes on")
+
+
 # ---- real processes ---------------------------------------------------------------------------
 
 

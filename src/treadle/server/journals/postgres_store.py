@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from math import inf
 from threading import Lock
+from time import monotonic
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,6 +23,8 @@ from treadle.store.local_store import utc_now
 
 LEASE_S: Final = 10.0
 PATIENCE_S: Final = 60.0
+OWNER_AGE_S_MAX: Final = 60.0
+"""A new thread counts for the organization and the limits that its owner had so long ago."""
 READ_COUNT: Final = 200
 """So many records are read at a time."""
 KNOWN_END_COUNT: Final = 4096
@@ -63,6 +67,7 @@ class PostgresStore:
         self.owner = owner
         self._lease: WriterLease = share_lease(url, lease_s, patience_s)
         self._principal: Principal | None = None
+        self._principal_at = 0.0
         self._known_ends: OrderedDict[tuple[str, int], _KnownEnd] = OrderedDict()
         self._ends_lock = Lock()
         self._is_closed = False
@@ -101,8 +106,8 @@ class PostgresStore:
         """See `close`."""
         self.close()
 
-    def _open(self) -> Principal:
-        """The owner, once the database was looked at.
+    def _open(self, age_s_max: float = inf) -> Principal:
+        """The owner as the database knew it so long ago; it is looked at before.
 
         Raises:
             ConfigError: it loses what it acknowledges, is of another version, or has no such user.
@@ -110,20 +115,23 @@ class PostgresStore:
         """
         if self._is_closed:
             raise StoreError("this store was closed", hint="make another one")
-        if self._principal is None:
-            self._lease.prepare()
-            self._principal = self._lease.repeat(
-                lambda: self._lease.database.run(
-                    lambda db: find_principal(db, self.owner), is_write=False
-                )
+        if self._principal is not None and monotonic() - self._principal_at <= age_s_max:
+            return self._principal
+        self._lease.prepare()
+        began = monotonic()
+        found = self._lease.repeat(
+            lambda: self._lease.database.run(
+                lambda db: find_principal(db, self.owner), is_write=False
             )
-        if self._principal is None:
+        )
+        if found is None:
             raise ConfigError(
                 f"the server has no user {self.owner!r}, or that user is disabled",
                 hint=f"an admin makes it: treadle admin users add {self.owner} --organization NAME "
                 "--database URL",
             )
-        return self._principal
+        self._principal, self._principal_at = found, began
+        return found
 
     def find_organization(self) -> str:
         """The one of the owner, in the server. Raises `ConfigError` and `StoreError`."""
@@ -161,7 +169,7 @@ class PostgresStore:
         return self._begin(NewJournal.of(thread_id, data, key), is_held=False) is not None
 
     def _begin(self, new: NewJournal, *, is_held: bool) -> JournalPlace | None:
-        owner, is_repeated = self._open(), False
+        owner, is_repeated = self._open(OWNER_AGE_S_MAX), False
 
         def attempt() -> JournalPlace | None:
             nonlocal is_repeated
