@@ -166,7 +166,7 @@ class Reader:
 def list_paths(running: Running) -> set[tuple[str, str]]:
     """All that the server can be asked: each method of each path."""
     found = {(one.method, one.path) for one in ENDPOINTS}
-    for route in running.app.list_page_routes():
+    for route in running.app._pages.routes:
         assert isinstance(route, Route)
         assert route.methods is not None
         found |= {(method, route.path) for method in route.methods - {"HEAD"}}

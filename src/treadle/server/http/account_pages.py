@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -15,7 +16,6 @@ from treadle.server.accounts import accounts, identities, sessions
 from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal, make_not_found_refusal
 from treadle.server.threads import remote_requests
 from treadle.server.webhooks.webhook_settings import list_webhooks
@@ -40,17 +40,14 @@ LISTENS_S: Final = 180
 ID_LENGTH_MAX: Final = 18
 
 
-class AccountPages:
+class AccountPages(Struct, frozen=True):
     """The paths of an account.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._services = services
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """The paths."""
@@ -78,8 +75,8 @@ class AccountPages:
                 "requests": remote_requests.list_own_requests(context),
             }
 
-        values = await self._site.read(request, read)
-        provider = self._services.config.oidc
+        values = await self.site.read(request, read)
+        provider = self.site.services.config.oidc
         host = "" if provider is None else provider.host
         return send_page("account.html", made=made, choices=CHOICES, host=host, **values)
 
@@ -87,26 +84,26 @@ class AccountPages:
         def make(context: Context, fields: dict[str, str]) -> Token:
             return accounts.make_own_token(context, read_new_token(context, fields))
 
-        made, _ = await self._site.write(request, make)
+        made, _ = await self.site.write(request, make)
         return await self._render_account(request, made)
 
     async def _revoke_token(self, request: Request) -> Response:
         number = read_number(request.path_params["token_id"])
-        await self._site.write(
+        await self.site.write(
             request, lambda context, _: accounts.revoke_own_token(context, number)
         )
         return RedirectResponse("/account", 303, HEADERS)
 
     async def _remove(self, request: Request) -> Response:
         number = read_number(request.path_params["identity_id"])
-        _, fields = await self._site.write(
+        _, fields = await self.site.write(
             request, lambda context, _: identities.remove_identity(context, number)
         )
         return RedirectResponse("/admin" if "admin" in fields else "/account", 303, HEADERS)
 
     async def _withdraw(self, request: Request) -> Response:
         request_id, outcome = request.path_params["request_id"], RequestOutcome("withdrawn")
-        await self._site.write(
+        await self.site.write(
             request, lambda context, _: remote_requests.settle_request(context, request_id, outcome)
         )
         return RedirectResponse("/account", 303, HEADERS)

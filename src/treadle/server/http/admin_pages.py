@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -23,7 +24,6 @@ from treadle.server.accounts import accounts, audit, identities, quotas
 from treadle.server.context import Context
 from treadle.server.http.account_pages import CHOICES, read_new_token
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal
 from treadle.server.threads import legal_holds, retention, thread_reads
 
@@ -33,17 +33,14 @@ GIB: Final = 2**30
 QUOTA_MAX: Final = 2**53 - 1
 
 
-class AdminPages:
+class AdminPages(Struct, frozen=True):
     """The paths of admins.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._services = services
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """The paths."""
@@ -68,7 +65,7 @@ class AdminPages:
                 raise Refusal(ErrorCode.BAD_REQUEST, "that is no name of somebody at a provider")
             identities.add_identity(context, NewIdentity(fields.get("user", ""), subject))
 
-        await self._site.write(request, add)
+        await self.site.write(request, add)
         return RedirectResponse("/admin", 303, HEADERS)
 
     async def _show_admin(self, request: Request) -> Response:
@@ -90,8 +87,8 @@ class AdminPages:
                 "uses": {one.user: one for one in quotas.read_usage(context).users},
             }
 
-        values = await self._site.read(request, read)
-        has_provider = self._services.config.oidc is not None
+        values = await self.site.read(request, read)
+        has_provider = self.site.services.config.oidc is not None
         return send_page(
             "admin.html",
             made=made,
@@ -103,7 +100,7 @@ class AdminPages:
         )
 
     async def _make_organization(self, request: Request) -> Response:
-        await self._site.write(
+        await self.site.write(
             request,
             lambda context, fields: accounts.make_organization(
                 context, NewOrganization(fields.get("name", ""))
@@ -122,7 +119,7 @@ class AdminPages:
             )
             accounts.make_user(context, new)
 
-        await self._site.write(request, make)
+        await self.site.write(request, make)
         return RedirectResponse("/admin", 303, HEADERS)
 
     async def _change_user(self, request: Request) -> Response:
@@ -134,7 +131,7 @@ class AdminPages:
                 raise Refusal(ErrorCode.BAD_REQUEST, "a user is disabled or not")
             accounts.change_user(context, name, UserUpdate(is_disabled=is_disabled == "yes"))
 
-        await self._site.write(request, change)
+        await self.site.write(request, change)
         return RedirectResponse("/admin", 303, HEADERS)
 
     async def _make_user_token(self, request: Request) -> Response:
@@ -143,7 +140,7 @@ class AdminPages:
         def make(context: Context, fields: dict[str, str]) -> Token:
             return accounts.make_user_token(context, name, read_new_token(context, fields))
 
-        made, _ = await self._site.write(request, make)
+        made, _ = await self.site.write(request, make)
         return await self._render_admin(request, made, name)
 
     async def _bound_organization(self, request: Request) -> Response:
@@ -152,7 +149,7 @@ class AdminPages:
         def bound(context: Context, fields: dict[str, str]) -> None:
             accounts.change_organization(context, name, OrganizationUpdate(**_read_quota(fields)))
 
-        await self._site.write(request, bound)
+        await self.site.write(request, bound)
         return RedirectResponse("/admin", 303, HEADERS)
 
     async def _bound_user(self, request: Request) -> Response:
@@ -161,7 +158,7 @@ class AdminPages:
         def bound(context: Context, fields: dict[str, str]) -> None:
             accounts.change_user(context, name, UserUpdate(**_read_quota(fields)))
 
-        await self._site.write(request, bound)
+        await self.site.write(request, bound)
         return RedirectResponse("/admin", 303, HEADERS)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -84,12 +83,8 @@ class Application:
             lifespan=self._lifespan,
         )
         self._starlette.router.redirect_slashes = False
-        self._pages = PageSite(services, partial(_list_page_routes, services))
+        self._pages = PageSite(services, _list_page_routes)
         self._starlette.router.default = self._pages
-
-    def list_page_routes(self) -> list[Route]:
-        """The paths of pages: all that is asked of it besides `ENDPOINTS`."""
-        return self._pages.routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request; what is no HTTP is not spoken here."""
@@ -119,7 +114,7 @@ class Application:
         await self.services.close()
 
 
-def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
+def _list_page_routes(site: PageSite) -> list[Route]:
     parts = (
         AccountPages,
         AdminPages,
@@ -131,12 +126,12 @@ def _list_page_routes(services: Services, site: PageSite) -> list[Route]:
         UsagePages,
         WebhookPages,
     )
-    routes = [route for part in parts for route in part(services, site).list_routes()]
-    if services.config.oidc is not None:
+    routes = [route for part in parts for route in part(site).list_routes()]
+    if site.services.config.oidc is not None:
         # What it needs takes long to import, and most servers need it not.
         from treadle.server.http.provider_pages import ProviderPages
 
-        routes += ProviderPages(services, site, services.config.oidc).list_routes()
+        routes += ProviderPages(site, site.services.config.oidc).list_routes()
     return routes
 
 

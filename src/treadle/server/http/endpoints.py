@@ -14,7 +14,7 @@ from msgspec import Struct
 from treadle.api.audit_types import ReadWay
 from treadle.api.error_codes import ErrorCode
 from treadle.api.marks import Mark
-from treadle.api.types import Scope
+from treadle.api.types import Scope, ThreadHead
 from treadle.server.context import Context
 
 JSON: Final = "application/json"
@@ -82,6 +82,11 @@ class EndpointResponse(Struct, frozen=True):
     headers: dict[str, str] = {}
     media: str = ""
     rest: Callable[[Context], EndpointResponse] | None = None
+
+
+def respond_with_head(head: ThreadHead) -> EndpointResponse:
+    """Say where a thread is now, also in the tag that names the place."""
+    return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
 
 
 EndpointFunction: TypeAlias = Callable[[EndpointRequest], EndpointResponse]

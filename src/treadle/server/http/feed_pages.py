@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from treadle.pages.site import HEADERS, send_page
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.search import question_feed
 
 ROUTE: Final = "feed"
 """What the log calls a request: what stands in its path is a secret."""
 
 
-class FeedPages:
+class FeedPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._services = services
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -38,19 +35,19 @@ class FeedPages:
         ]
 
     async def _make(self, request: Request) -> Response:
-        origin = self._site.read_head(request).origin
-        address, _ = await self._site.write(
+        origin = self.site.read_head(request).origin
+        address, _ = await self.site.write(
             request, lambda context, _: question_feed.make_feed(context, origin)
         )
         return send_page("feed.html", address=address)
 
     async def _end(self, request: Request) -> Response:
-        await self._site.write(request, lambda context, _: question_feed.end_feed(context))
+        await self.site.write(request, lambda context, _: question_feed.end_feed(context))
         return RedirectResponse("/account", 303, HEADERS)
 
     async def _send(self, request: Request) -> Response:
         request.scope["treadle"].route = ROUTE
-        services, origin = self._services, self._site.read_head(request).origin
+        services, origin = self.site.services, self.site.read_head(request).origin
         secret = request.path_params["secret"]
         text = await services.run_transaction(
             lambda db: question_feed.render_feed(db, secret, services.now(), origin), is_write=False

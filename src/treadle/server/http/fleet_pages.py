@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from anyio import to_thread
+from msgspec import Struct
 from sqlalchemy import Connection
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -27,7 +28,6 @@ from treadle.server.http.fleet_acts import (
 )
 from treadle.server.http.page_site import PageSite
 from treadle.server.http.region_streams import follow_region
-from treadle.server.http.services import Services
 from treadle.server.journals.task_records import record_facts
 from treadle.server.refusals import (
     make_not_found_refusal,
@@ -57,17 +57,14 @@ TITLES: Final = {
 """What the tasks of each status are called on the page."""
 
 
-class FleetPages:
+class FleetPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._services = services
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -82,7 +79,7 @@ class FleetPages:
         def read(context: Context) -> dict[str, Any]:
             return {"fleet": read_fleet(context)}
 
-        found = await self._site.read(request, read)
+        found = await self.site.read(request, read)
         return send_page(
             "fleet.html",
             path=PATH,
@@ -112,14 +109,14 @@ class FleetPages:
                 raise PageRefusal(409, "Nothing was done", "This task is over.")
             return found, RequestTaken(make_request_id(), act, name_visitor(context.caller))
 
-        (found, taken), _ = await self._site.write(request, find)
-        place = find_place(self._services, found)
+        (found, taken), _ = await self.site.write(request, find)
+        place = find_place(self.site.services, found)
 
         async def record(thread_id: str, *facts: Entry) -> ThreadFold:
             return await to_thread.run_sync(partial(record_facts, place, thread_id, *facts))
 
         try:
-            scheduler = open_scheduler(self._services)
+            scheduler = open_scheduler(self.site.services)
             try:
                 await do(scheduler, record, found.row.id, taken)
             finally:
@@ -127,20 +124,20 @@ class FleetPages:
         except TreadleError as error:
             hint = error.hint or ""
             raise PageRefusal(409, "It was not done", error.message, hint) from None
-        self._services.change_listeners.notify_change()
+        self.site.services.change_listeners.notify_change()
         return RedirectResponse(PATH, 303, HEADERS)
 
     async def _follow(self, request: Request) -> Response:
-        source = await self._site.find_source(request)
+        source = await self.site.find_source(request)
         if source.visitor is None:
             raise make_unauthorized_refusal()
-        if not await self._services.read_for_listeners(has_queue):
+        if not await self.site.services.read_for_listeners(has_queue):
             raise make_not_found_refusal()
-        return await stream_words(follow_region(self._services, source.caller, self._read_mark))
+        return await stream_words(follow_region(self.site.services, source.caller, self._read_mark))
 
     async def _read_mark(self, caller: Principal, before: str) -> str:
         def read(db: Connection) -> str:
-            change = find_newest_change(Context(db, caller, self._services.now()))
+            change = find_newest_change(Context(db, caller, self.site.services.now()))
             return f"{change} {read_queue_mark(db)}"
 
-        return await self._services.read_for_listeners(read)
+        return await self.site.services.read_for_listeners(read)

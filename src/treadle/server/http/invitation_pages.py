@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -16,7 +17,6 @@ from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context
 from treadle.server.http.account_pages import read_number
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal
 
 LINE_COUNT: Final = 100
@@ -25,16 +25,14 @@ DAYS: Final = ("7", "30", "90")
 """For which an invitation can be made."""
 
 
-class InvitationPages:
+class InvitationPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -55,11 +53,11 @@ class InvitationPages:
                 names = [one.name for one in accounts.list_organizations(context).organizations]
             return {"invitations": lines, "organizations": names}
 
-        values = await self._site.read(request, read)
+        values = await self.site.read(request, read)
         return send_page("invitations.html", link=link, days=DAYS, **values)
 
     async def _invite(self, request: Request) -> Response:
-        origin = self._site.read_head(request).origin
+        origin = self.site.read_head(request).origin
 
         def invite(context: Context, fields: dict[str, str]) -> str:
             days = fields.get("days", "")
@@ -70,12 +68,12 @@ class InvitationPages:
             new = NewInvitation(fields.get("organization", ""), role, until)
             return invitations.make_invitation(context, new, origin).url
 
-        link, _ = await self._site.write(request, invite)
+        link, _ = await self.site.write(request, invite)
         return await self._render(request, link)
 
     async def _revoke(self, request: Request) -> Response:
         number = read_number(request.path_params["invitation_id"])
-        await self._site.write(
+        await self.site.write(
             request, lambda context, _: invitations.revoke_invitation(context, number)
         )
         return RedirectResponse("/invitations", 303, HEADERS)

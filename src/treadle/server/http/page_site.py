@@ -58,7 +58,7 @@ class PageSite:
     def __init__(
         self, services: Services, more: Callable[[PageSite], Sequence[Route]] = lambda _: ()
     ) -> None:
-        self._services = services
+        self.services = services
         pages = Pages(self.find_source, self.ask, self._find_acts)
         self.routes = [
             *pages.list_routes(),
@@ -79,8 +79,8 @@ class PageSite:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
         try:
-            head = request_reader.read_head(scope, self._services.config)
-            self._services.rate_limiter.count_request(head.address, "")
+            head = request_reader.read_head(scope, self.services.config)
+            self.services.rate_limiter.count_request(head.address, "")
             # PostgreSQL has no text with one, and nothing that is asked for has either.
             if "\0" in scope["path"] or b"%00" in scope["query_string"]:
                 raise Refusal(ErrorCode.BAD_REQUEST, "no address here holds a NUL")
@@ -92,7 +92,7 @@ class PageSite:
 
     def read_head(self, request: Request) -> RequestHead:
         """What stands in a request before its body."""
-        return request_reader.read_head(request.scope, self._services.config)
+        return request_reader.read_head(request.scope, self.services.config)
 
     def find_secret(self, request: Request) -> str:
         """The secret of the browser's session; empty if it has none."""
@@ -104,8 +104,8 @@ class PageSite:
         request.scope["treadle"].route = ROUTE
         secret = self.find_secret(request)
         if request.query_params.get("words"):
-            await self._services.index_until_current()
-        services = self._services
+            await self.services.index_until_current()
+        services = self.services
         caller = ANONYMOUS
         if secret:
             try:
@@ -127,16 +127,16 @@ class PageSite:
             if request.method == "POST":
                 raise make_unauthorized_refusal()
             return None
-        if self._services.database.dialect != "postgresql":
+        if self.services.database.dialect != "postgresql":
             return None  # there is no fleet, and other threads are answered on their machines
         secret = self.find_secret(request)
-        forms = SessionForms(self._services, secret, self.read_head(request))
-        return FleetActs(self._services, secret), forms
+        forms = SessionForms(self.services, secret, self.read_head(request))
+        return FleetActs(self.services, secret), forms
 
     async def ask(self, function: Callable[[], Any]) -> Any:
         """See `treadle.pages.site.Ask`."""
         with convert_errors():
-            return await to_thread.run_sync(function, limiter=self._services.read_limiter)
+            return await to_thread.run_sync(function, limiter=self.services.read_limiter)
 
     async def read(
         self, request: Request, function: Callable[[Context], dict[str, Any]]
@@ -164,7 +164,7 @@ class PageSite:
         Raises:
             Refusal: nobody is signed in, it is no form of this page, or `work` refuses.
         """
-        services, secret = self._services, self.find_secret(request)
+        services, secret = self.services, self.find_secret(request)
         request.scope["treadle"].route = ROUTE
         if not secret:
             raise make_unauthorized_refusal()
@@ -181,7 +181,7 @@ class PageSite:
 
     def send_sign_in(self, path: str, problem: str = "", status: int = 200) -> Response:
         """The page on which people sign in; `problem` is why they are not yet."""
-        provider = self._services.config.oidc
+        provider = self.services.config.oidc
         host = "" if provider is None else provider.host
         return send_page("sign_in.html", status, path=path, problem=problem, host=host)
 
@@ -191,7 +191,7 @@ class PageSite:
         return self.send_sign_in(path)
 
     async def _sign_in(self, request: Request) -> Response:
-        services = self._services
+        services = self.services
         request.scope["treadle"].route = ROUTE
         head = self.read_head(request)
         fields = await page_forms.read_form(services, request, head, None)
@@ -256,13 +256,13 @@ class SessionForms:
     """
 
     def __init__(self, services: Services, secret: str, head: RequestHead) -> None:
-        self._services, self._head = services, head
+        self.services, self._head = services, head
         self.key: Final = sessions.make_form_key(secret)
 
     async def read(self, request: Request) -> Mapping[str, str]:
         """See `VisitorForms`."""
         request.scope["treadle"].route = ROUTE
-        return await page_forms.read_form(self._services, request, self._head, self.key)
+        return await page_forms.read_form(self.services, request, self._head, self.key)
 
 
 def open_session(head: RequestHead, secret: str, path: str) -> Response:

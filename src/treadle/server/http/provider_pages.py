@@ -17,7 +17,6 @@ from treadle.server.accounts.times import count_seconds
 from treadle.server.context import ANONYMOUS, Context
 from treadle.server.http import logs, page_forms
 from treadle.server.http.page_site import PageSite, open_session
-from treadle.server.http.services import Services
 from treadle.server.http.session_cookies import delete_cookie, name_cookie, set_cookie
 from treadle.server.oidc.attempts import ATTEMPT_S_MAX, SignInAttempt, begin_attempt, derive
 from treadle.server.oidc.attempts import read_attempt as decode_attempt
@@ -37,13 +36,11 @@ class ProviderPages:
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
         provider: at which people sign in.
     """
 
-    def __init__(self, services: Services, site: PageSite, provider: OidcProvider) -> None:
-        self._services = services
+    def __init__(self, site: PageSite, provider: OidcProvider) -> None:
         self._site = site
         self._client = ProviderClient(provider)
 
@@ -58,7 +55,7 @@ class ProviderPages:
     async def _begin(self, request: Request) -> Response:
         request.scope["treadle"].route = ROUTE
         head = self._site.read_head(request)
-        fields = await page_forms.read_form(self._services, request, head, None)
+        fields = await page_forms.read_form(self._site.services, request, head, None)
         path = page_forms.make_local_path(fields.get("next", "/"))
         return await self._lead_to_provider(request, begin_attempt(path))
 
@@ -106,7 +103,7 @@ class ProviderPages:
         code = told.get("code", "")
         if not 0 < len(code) <= CODE_LENGTH_MAX:
             raise SignInFailure("The provider sends no code.", "Sign in again.", 400)
-        now_s = count_seconds(self._services.now())
+        now_s = count_seconds(self._site.services.now())
         claims = await self._client.redeem_code(code, attempt.verifier, attempt.nonce, now_s)
         try:
             if attempt.session_mark:
@@ -127,7 +124,7 @@ class ProviderPages:
     async def _sign_in(
         self, request: Request, attempt: SignInAttempt, claims: IdClaims
     ) -> Response:
-        services, head = self._services, self._site.read_head(request)
+        services, head = self._site.services, self._site.read_head(request)
         browser = head.headers.get("user-agent", "")
 
         def work(db: Connection) -> str:
@@ -154,7 +151,7 @@ class ProviderPages:
         return identities.make_user_of_domain(context, claims.iss, claims.sub, email, organization)
 
     async def _link(self, request: Request, attempt: SignInAttempt, claims: IdClaims) -> Response:
-        services, secret = self._services, self._site.find_secret(request)
+        services, secret = self._site.services, self._site.find_secret(request)
         mark = derive(secret, "link") if secret else ""
         if not hmac.compare_digest(mark, attempt.session_mark):
             raise SignInFailure(

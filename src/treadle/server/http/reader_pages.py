@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -12,7 +13,6 @@ from treadle.pages.page_queries import make_links
 from treadle.pages.site import send_page
 from treadle.server.context import Context
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.threads.stories import read_story
 from treadle.server.threads.thread_reads import list_readers
 
@@ -20,16 +20,14 @@ LINE_COUNT: Final = 200
 """Newest lines, on the page."""
 
 
-class ReaderPages:
+class ReaderPages(Struct, frozen=True):
     """The path.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -45,5 +43,5 @@ class ReaderPages:
                 "document": read_story(context, name).shown.story.document,
             }
 
-        values = await self._site.read(request, read)
+        values = await self.site.read(request, read)
         return send_page("readers.html", links=make_links(request), count=LINE_COUNT, **values)

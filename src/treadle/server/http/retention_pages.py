@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -15,24 +16,20 @@ from treadle.server.accounts.accounts import check_admin
 from treadle.server.context import Context
 from treadle.server.http.account_pages import read_number
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.refusals import Refusal
 from treadle.server.threads import legal_holds, retention
 
 DAYS_MAX: Final = 36_500
 
 
-class RetentionPages:
+class RetentionPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._services = services
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -49,12 +46,12 @@ class RetentionPages:
             target = {kind: name} if kind in ("thread", "user", "organization") and name else {}
             legal_holds.place_hold(context, NewHold(fields.get("reason", ""), **target))
 
-        await self._site.write(request, place)
+        await self.site.write(request, place)
         return RedirectResponse("/admin#holds", 303, HEADERS)
 
     async def _lift_hold(self, request: Request) -> Response:
         number = read_number(request.path_params["hold_id"])
-        await self._site.write(request, lambda context, _: legal_holds.lift_hold(context, number))
+        await self.site.write(request, lambda context, _: legal_holds.lift_hold(context, number))
         return RedirectResponse("/admin#holds", 303, HEADERS)
 
     async def _change_rule(self, request: Request) -> Response:
@@ -66,12 +63,12 @@ class RetentionPages:
             )
             retention.change_rule(context, told)
 
-        await self._site.write(request, change)
+        await self.site.write(request, change)
         return RedirectResponse("/admin#retention", 303, HEADERS)
 
     async def _run(self, request: Request) -> Response:
-        await self._site.write(request, lambda context, _: check_admin(context))
-        self._services.retention_keeper.wake()
+        await self.site.write(request, lambda context, _: check_admin(context))
+        self.site.services.retention_keeper.wake()
         return RedirectResponse("/admin#retention", 303, HEADERS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,23 +16,20 @@ from treadle.server.accounts.model_usage import Part, sum_usage
 from treadle.server.accounts.times import shift_time
 from treadle.server.context import Context
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 
 SPANS: Final = {"7": "7 days", "30": "30 days", "90": "90 days", "": "all days"}
 """Of how many days it can be asked for, and their names on the page."""
 SPAN: Final = "30"
 
 
-class UsagePages:
+class UsagePages(Struct, frozen=True):
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -71,7 +69,7 @@ class UsagePages:
                 ],
             }
 
-        values = await self._site.read(request, read)
+        values = await self.site.read(request, read)
         path = "/account/usage" if is_own else "/admin/usage"
         return send_page(
             "usage.html",

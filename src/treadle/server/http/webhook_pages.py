@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -13,21 +14,17 @@ from treadle.pages.site import HEADERS, send_page
 from treadle.server.context import Context
 from treadle.server.http.account_pages import read_number
 from treadle.server.http.page_site import PageSite
-from treadle.server.http.services import Services
 from treadle.server.webhooks import webhook_settings
 
 
-class WebhookPages:
+class WebhookPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        services: of the process.
         site: knows who is signed in.
     """
 
-    def __init__(self, services: Services, site: PageSite) -> None:
-        self._services = services
-        self._site = site
+    site: PageSite
 
     def list_routes(self) -> list[Route]:
         """As Starlette has them."""
@@ -38,8 +35,8 @@ class WebhookPages:
         ]
 
     async def _make(self, request: Request) -> Response:
-        origin = self._site.read_head(request).origin
-        allows_private = self._services.config.allows_private_webhooks
+        origin = self.site.read_head(request).origin
+        allows_private = self.site.services.config.allows_private_webhooks
 
         def make(context: Context, fields: dict[str, str]) -> Webhook:
             wanted = tuple(one for one in WEBHOOK_EVENTS if fields.get(one) == "yes")
@@ -48,20 +45,20 @@ class WebhookPages:
                 context, new, origin, allows_private=allows_private
             )
 
-        made, _ = await self._site.write(request, make)
+        made, _ = await self.site.write(request, make)
         return send_page("webhook.html", made=cast("Webhook", made))
 
     async def _try(self, request: Request) -> Response:
         number = read_number(request.path_params["webhook_id"])
-        await self._site.write(
+        await self.site.write(
             request, lambda context, _: webhook_settings.try_webhook(context, number)
         )
-        self._services.webhook_sender.wake()
+        self.site.services.webhook_sender.wake()
         return RedirectResponse("/account", 303, HEADERS)
 
     async def _remove(self, request: Request) -> Response:
         number = read_number(request.path_params["webhook_id"])
-        await self._site.write(
+        await self.site.write(
             request, lambda context, _: webhook_settings.remove_webhook(context, number)
         )
         return RedirectResponse("/account", 303, HEADERS)

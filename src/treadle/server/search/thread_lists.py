@@ -143,8 +143,6 @@ _PARAMETERS: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = Map
         "imported": ("is_imported", _parse_flag),
     }
 )
-PARAMETER_NAMES: Final = tuple(_PARAMETERS)
-"""What a list can be asked for, as requests name it; besides `limit` and `offset`."""
 
 
 def check_page(limit: int, offset: int) -> None:

@@ -19,6 +19,7 @@ from treadle.server.http.endpoints import (
     EndpointRequest,
     EndpointResponse,
     IfMatch,
+    respond_with_head,
 )
 from treadle.server.refusals import Refusal
 from treadle.server.threads import threads
@@ -63,14 +64,14 @@ class _RecordPosition(Struct, frozen=True):
 
 def _push_records(request: EndpointRequest) -> EndpointResponse:
     base = _require_mark(request)
-    return _respond_with_head(
+    return respond_with_head(
         threads.push_records(request.context, request.thread_id, base, request.body)
     )
 
 
 def _replace_records(request: EndpointRequest) -> EndpointResponse:
     base = _require_mark(request)
-    return _respond_with_head(
+    return respond_with_head(
         threads.replace_records(request.context, request.thread_id, base, request.body)
     )
 
@@ -82,10 +83,6 @@ def _require_mark(request: EndpointRequest) -> Mark:
             ErrorCode.BAD_REQUEST, "`If-Match` must name the record: its number and its hash"
         )
     return request.base
-
-
-def _respond_with_head(head: ThreadHead) -> EndpointResponse:
-    return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
 
 
 def _pull_records(request: EndpointRequest) -> EndpointResponse:

@@ -16,7 +16,14 @@ from treadle.api.types import (
     Time,
 )
 from treadle.server import search
-from treadle.server.http.endpoints import JSON, Endpoint, EndpointRequest, EndpointResponse, IfMatch
+from treadle.server.http.endpoints import (
+    JSON,
+    Endpoint,
+    EndpointRequest,
+    EndpointResponse,
+    IfMatch,
+    respond_with_head,
+)
 from treadle.server.search import thread_lists
 from treadle.server.threads import threads
 from treadle.thread.document import Thread
@@ -119,10 +126,6 @@ def _put_thread(request: EndpointRequest) -> EndpointResponse:
     return _make_document_response(request, mark, body, is_new=is_new)
 
 
-def _respond_with_head(head: ThreadHead) -> EndpointResponse:
-    return EndpointResponse(head, headers={"etag": Mark(head.version, head.hash).tag})
-
-
 def _delete_thread(request: EndpointRequest) -> EndpointResponse:
     if request.query.purge == "true":
         threads.purge_thread(request.context, request.thread_id)
@@ -132,14 +135,14 @@ def _delete_thread(request: EndpointRequest) -> EndpointResponse:
 
 
 def _restore_thread(request: EndpointRequest) -> EndpointResponse:
-    return _respond_with_head(
+    return respond_with_head(
         threads.restore_thread(request.context, request.thread_id, request.base)
     )
 
 
 def _set_visibility(request: EndpointRequest) -> EndpointResponse:
     visibility = request.body.visibility
-    return _respond_with_head(
+    return respond_with_head(
         threads.set_visibility(request.context, request.thread_id, request.base, visibility)
     )
 
