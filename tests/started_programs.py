@@ -1,6 +1,6 @@
-"""What a program does from its first moment on: the modules it imports, the folders it lists.
+"""What a program does from its first moment on: what it imports, lists and searches for garbage.
 
-Python tells its audit hooks; nothing of the program is another one for it.
+Python tells its finders, audit hooks and callbacks; nothing of the program is another one for it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,23 @@ from pathlib import Path
 from typing import Final
 
 _RECORDER: Final = """
-import os, sys
+import gc, os, sys
 _log = os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-def _record(event, arguments):
-    if event in ("import", "os.listdir", "os.scandir"):
-        os.write(_log, f"{{event}} {{arguments[0]}}\\n".encode())
-sys.addaudithook(_record)
+def _record(*words):
+    os.write(_log, (" ".join(map(str, words)) + "\\n").encode())
+def _record_listing(event, arguments):
+    if event in ("os.listdir", "os.scandir"):
+        _record(event, arguments[0])
+sys.addaudithook(_record_listing)
+class _Finder:
+    def find_spec(name, *_):  # an audit hook does not hear of `importlib.import_module`
+        _record("import", name)
+sys.meta_path.insert(0, _Finder)
+def _record_search(phase, info):
+    if phase == "start":
+        count = sum(len(gc.get_objects(young)) for young in range(info["generation"] + 1))
+        _record("search", count)
+gc.callbacks.append(_record_search)
 """
 
 
@@ -37,6 +48,12 @@ class StartRecord:
     def list_imports(self) -> list[str]:
         """The modules that were looked for, in order; some may not be there."""
         return [line.removeprefix("import ") for line in self._read() if line.startswith("import ")]
+
+    def list_searches(self, module: str) -> list[int]:
+        """Of each search for garbage since a module was imported: among how many objects."""
+        lines = self._read()
+        later = lines[lines.index(f"import {module}") :]
+        return [int(line.removeprefix("search ")) for line in later if line.startswith("search ")]
 
     def _read(self) -> list[str]:
         return self._log.read_text().splitlines()

@@ -111,7 +111,7 @@ def test_a_hook_hears_of_a_question_and_of_a_person_who_says_nothing(
         environment,
         hook("approval_needed", note.format("asked")) + hook("idle", note.format("idle"), "two"),
     )
-    talk = start("--no-commit", constants={**BRISK, "treadle.terminal.idle_timer.IDLE_S": 0.1})
+    talk = start("--no-commit", constants={**BRISK, "treadle.terminal.turn_queue.IDLE_S": 0.1})
     talk.say("run", WAITING)
     folder = Path(environment["TREADLE_HOME"])
     talk.wait_for(lambda screen: (folder / "asked.json").exists())

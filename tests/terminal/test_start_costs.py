@@ -15,9 +15,10 @@ from cli.test_start import begun
 from models.loopback import Loopback, stream
 from models.speakers import SPEAK
 from started_programs import StartRecord
-from terminal.harness import Screen
+from terminal.harness import BACKSPACE, Screen
 from treadle.store.local_store import LocalStore
 from treadle.store.paths import Places
+from treadle.terminal.idle_imports import MODULES
 
 HEARD: Final = "treadle.terminal.layout"
 """The last module but styles that is imported before the input hears keys."""
@@ -49,6 +50,9 @@ NEVER_AT_A_START: Final = (
     "treadle.sync.client",
     "jinja2",
 )
+
+SEARCHED_MAX: Final = 60_000
+"""Objects among which garbage is looked for at a time; keys wait meanwhile."""
 
 
 @pytest.fixture
@@ -119,3 +123,23 @@ def test_a_chat_looks_once_at_the_threads_and_hears_keys_before_what_is_heavy(
     assert [one for one in NEVER_AT_A_START if one in imported] == []
     assert record.count_listings(Path(store.folders.threads)) == 1
     assert record.count_listings(Path(store.folders.trash)) == 0
+
+
+def test_a_chat_imports_what_an_answer_needs_while_keys_are_heard(
+    environment: dict[str, str], repository: Path, record: StartRecord, model: str
+) -> None:
+    command = [sys.executable, "-P", "-m", "treadle", "-m", model]
+    with Screen(command, cwd=repository, env={**environment, **record.environment}) as screen:
+        screen.wait_for("a new thread")
+        while MODULES[-1] not in (before := record.list_imports()):
+            screen.type("x")
+            screen.wait_for("> x")
+            screen.type(BACKSPACE)
+            screen.wait_until_gone("> x")
+        screen.type("hello\r")
+        screen.wait_for("Hello there.")
+        screen.type("\x04")
+        assert screen.wait_for_end() == 0
+    late = {name.partition(".")[0] for name in record.list_imports()[len(before) :]}
+    assert late & {"markdown_it", "pygments", "rich"} == set()
+    assert max(record.list_searches(HEARD)) <= SEARCHED_MAX

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -85,25 +86,28 @@ class ApprovalDialogs:
         Raises:
             EOFError: nobody is there any more.
         """
-        self._set_asking(is_asking=True)
         mode = self._context.mode()
+        with self._asking():
+            try:
+                return await self._ask_for_verdict(question)
+            except asyncio.CancelledError:
+                if (by := self._context.mode()) != mode:
+                    self._tell("·", "dim", f"answered by mode {by}", title_of(question.call))
+                raise
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """A question is on the screen; if nobody is there any more, the chat ends."""
+        self.is_asking = True
+        self._pause(True)
         try:
-            return await self._ask_for_verdict(question)
-        except asyncio.CancelledError:
-            if self._context.mode() != mode:
-                self._tell(
-                    "·", "dim", f"answered by mode {self._context.mode()}", title_of(question.call)
-                )
-            raise
+            yield
         except EOFError:
             self._context.leave()
             raise
         finally:
-            self._set_asking(is_asking=False)
-
-    def _set_asking(self, *, is_asking: bool) -> None:
-        self.is_asking = is_asking
-        self._pause(is_asking)
+            self.is_asking = False
+            self._pause(False)
 
     async def _ask_for_verdict(self, question: Question) -> Verdict:
         from treadle.answers import Verdict
@@ -155,14 +159,8 @@ class ApprovalDialogs:
         Raises:
             EOFError: nobody is there any more.
         """
-        self._set_asking(is_asking=True)
-        try:
+        with self._asking():
             return await self._ask_for_answer(question)
-        except EOFError:
-            self._context.leave()
-            raise
-        finally:
-            self._set_asking(is_asking=False)
 
     async def answer_server(self, question: ServerQuestion) -> ServerAnswer:
         """What a person says to what a server of tools asks back. Raises as `ask`."""

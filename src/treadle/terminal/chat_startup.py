@@ -26,6 +26,7 @@ from treadle.terminal.background_color import ThemeChoice
 from treadle.terminal.chat import Chat
 from treadle.terminal.chat_session import ChatOptions
 from treadle.terminal.commands import all_commands
+from treadle.terminal.idle_imports import import_while_idle
 from treadle.terminal.notices import shorten_ids
 from treadle.terminal.thread_view import show_thread, show_welcome
 
@@ -171,6 +172,13 @@ def _handle_signals(chat: Chat, early: Sequence[int]) -> None:
 
 async def _prepare_chat(chat: Chat, theme: ThemeChoice, *, is_named: bool) -> None:
     """What is done beside the first drawing."""
+    await _begin_thread(chat, theme, is_named=is_named)
+    if not chat.terminal.is_plain:
+        chat.run_in_background(import_while_idle())
+
+
+async def _begin_thread(chat: Chat, theme: ThemeChoice, *, is_named: bool) -> None:
+    """Show the thread that the person named or picks, or where a new one will be."""
     options = chat.options
     if options.thread == "":
         await chat.run_switch(_pick_thread(chat, theme))
@@ -182,20 +190,15 @@ async def _prepare_chat(chat: Chat, theme: ThemeChoice, *, is_named: bool) -> No
         return
     await chat.sessions.ensure_prepared()  # with whom the person chooses, if nobody could answer
     _set_theme(chat, theme)
-    _note_resumption()
+    from treadle.app.feature_tips import mark_used
+    from treadle.app.folders import user_folders
+
+    mark_used(user_folders(), "resume")  # who goes on with a thread needs no tip about it any more
     if options.fork:
         assert chat.sessions.thread_id is not None
         await chat.fork(chat.sessions.thread_id)
     await show_thread(chat)
     await chat.resume()
-
-
-def _note_resumption() -> None:
-    """Who goes on with a thread needs no tip about it any more."""
-    from treadle.app.feature_tips import mark_used
-    from treadle.app.folders import user_folders
-
-    mark_used(user_folders(), "resume")
 
 
 def _set_theme(chat: Chat, theme: ThemeChoice) -> None:

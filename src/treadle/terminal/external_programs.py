@@ -44,11 +44,8 @@ def run_program(words: Sequence[str]) -> int:
     Raises:
         OSError: it cannot be started.
     """
-    program = helper_programs.find_program(words[0])
-    if program is None:
-        raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
     with asking_keyboard():
-        return _wait(subprocess.Popen([program, *words[1:]], env=helper_programs.environment()))
+        return _wait(subprocess.Popen(_find(words), env=helper_programs.environment()))
 
 
 def start_pager(words: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -59,14 +56,18 @@ def start_pager(words: Sequence[str]) -> subprocess.Popen[bytes]:
     Raises:
         OSError: it cannot be started.
     """
-    program = helper_programs.find_program(words[0])
-    if program is None:
-        raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
     return subprocess.Popen(
-        [program, *words[1:]],
+        _find(words),
         env={"LESS": "FRX", "LV": "-c", **helper_programs.environment()},
         stdin=subprocess.PIPE,
     )
+
+
+def _find(words: Sequence[str]) -> list[str]:
+    program = helper_programs.find_program(words[0])
+    if program is None:
+        raise OSError(errno.ENOENT, helper_programs.why_missing(words[0]))
+    return [program, *words[1:]]
 
 
 def wait_for_pager(process: subprocess.Popen[bytes]) -> None:

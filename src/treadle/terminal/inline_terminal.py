@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from treadle.terminal.early_prompt import EarlyPrompt, screen_height, screen_width
 from treadle.terminal.ports import (
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from treadle.terminal.toolkit_application import ToolkitApplication
 
 T = TypeVar("T")
+
+GARBAGE_COUNT: Final = 10_000
+"""Objects that are made, and not freed, until garbage is looked for: some milliseconds' worth."""
 
 
 class InlineTerminal:
@@ -123,6 +127,10 @@ class InlineTerminal:
                 self._scene, keys, folder=self._folder, history=self._history
             )
             self._running_event().set()
+            # Each drawing leaves hundreds of objects that refer to each other. A search among a
+            # hundred thousand of them would hold a key up for longer than a drawing takes.
+            gc.freeze()  # what is imported stays, and need not be searched
+            gc.set_threshold(GARBAGE_COUNT)
             await self._drawing.run(self._opening.clear)
         finally:
             if self._drawing is not None and self._drawing.is_unread:

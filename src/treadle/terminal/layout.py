@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -12,7 +13,12 @@ from prompt_toolkit.layout.containers import ConditionalContainer, HSplit, Windo
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.layout import Layout
-from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor, PasswordProcessor
+from prompt_toolkit.layout.processors import (
+    AfterInput,
+    ConditionalProcessor,
+    PasswordProcessor,
+    Processor,
+)
 
 from treadle.terminal.canvas import Canvas
 from treadle.terminal.choice_dialog import ChoiceDialog
@@ -73,36 +79,13 @@ class ScreenLayout:
         self._question = _LineWindow(str)
         self._input_height = 1
         self._columns = 0
-        self._input = Window(
-            BufferControl(
-                canvas.buffer,
-                input_processors=[
-                    ConditionalProcessor(
-                        AfterInput(self._placeholder), Condition(lambda: not canvas.buffer.text)
-                    )
-                ],
-            ),
-            height=lambda: Dimension.exact(self._input_height),
-            get_line_prefix=_line_prefix,
-            wrap_lines=True,
+        self._input = self._make_input(
+            canvas.buffer, AfterInput(self._placeholder), lambda: not canvas.buffer.text
         )
-        self._answer = Window(
-            BufferControl(
-                canvas.answer,
-                input_processors=[
-                    ConditionalProcessor(
-                        PasswordProcessor("•"),
-                        Condition(
-                            lambda: (
-                                isinstance(canvas.dialog, TextDialog) and canvas.dialog.is_secret
-                            )
-                        ),
-                    )
-                ],
-            ),
-            height=lambda: Dimension.exact(self._input_height),
-            get_line_prefix=_line_prefix,
-            wrap_lines=True,
+        self._answer = self._make_input(
+            canvas.answer,
+            PasswordProcessor("•"),
+            lambda: isinstance(canvas.dialog, TextDialog) and canvas.dialog.is_secret,
         )
         self.layout = Layout(
             HSplit(
@@ -122,6 +105,18 @@ class ScreenLayout:
                 ]
             ),
             focused_element=self._input,
+        )
+
+    def _make_input(
+        self, buffer: Buffer, processor: Processor, is_processed: Callable[[], bool]
+    ) -> Window:
+        return Window(
+            BufferControl(
+                buffer, input_processors=[ConditionalProcessor(processor, Condition(is_processed))]
+            ),
+            height=lambda: Dimension.exact(self._input_height),
+            get_line_prefix=_line_prefix,
+            wrap_lines=True,
         )
 
     def _placeholder(self) -> StyleAndTextTuples:

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from treadle.terminal.columns import text_width
+from treadle.terminal.columns import crop, text_width
 from treadle.terminal.ports import StatusFields, StyledLine
 from treadle.thread.safe_text import sanitize_text
 
@@ -62,7 +62,7 @@ def _parts(facts: StatusFields) -> list[tuple[str, str]]:
         ("dim", facts.sandbox if is_unasked else ""),
         _describe_context(facts),
         ("dim", "" if facts.cost_usd is None else f"${facts.cost_usd:.2f}"),
-        ("dim", _crop_model(facts.model)),
+        ("dim", crop(facts.model, MODEL_LENGTH_MAX)),
         ("dim", facts.branch and facts.branch + "*" * facts.is_dirty),
         ("dim", _describe_sum(facts)),
         ("dim", "" if is_unasked else facts.sandbox),
@@ -75,10 +75,6 @@ def _shorten_sandbox(sandbox: str) -> str:
     """`ws-write, no net` for `workspace-write, no network, bubblewrap`."""
     level, *rest = sandbox.partition(":")[0].split(", ")[:2]
     return ", ".join(_SHORT_WORDS.get(part, part) for part in (level, *rest))
-
-
-def _crop_model(model: str) -> str:
-    return model if len(model) <= MODEL_LENGTH_MAX else f"{model[: MODEL_LENGTH_MAX - 1]}…"
 
 
 def _describe_context(facts: StatusFields) -> tuple[str, str]:

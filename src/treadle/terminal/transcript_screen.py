@@ -169,7 +169,7 @@ class TranscriptScreen:
         on("/", do=self._begin_search)
         on("n", do=lambda: self._search(is_back=False))
         on("N", do=lambda: self._search(is_back=True))
-        on("c-l", do=self._app_clear)
+        on("c-l", do=lambda: self._app.renderer.clear())  # noqa: PLW0108  it is made later
         on("q", "c-o", "c-d", do=self.stop)
         on("escape", "c-c", do=self._leave_or_stop_work)
 
@@ -200,9 +200,6 @@ class TranscriptScreen:
     @property
     def _is_open(self) -> bool:
         return self._view.cursor.part in self._view.open
-
-    def _app_clear(self) -> None:
-        self._app.renderer.clear()
 
     def _begin_search(self) -> None:
         self._words = ""

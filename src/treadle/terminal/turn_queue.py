@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from treadle.errors import AgentError, StoreError
-from treadle.terminal.idle_timer import IdleTimer
 from treadle.terminal.ports import QueuedInput, TurnQueueEntry
 
 if TYPE_CHECKING:
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from treadle.terminal.ports import Terminal
     from treadle.terminal.view import ChatView
     from treadle.thread.facts import CommandShown
+
+IDLE_S: Final = 60.0
+"""Seconds after which a person who says nothing counts as one who does not look."""
 
 
 class ChatHost(Protocol):
@@ -76,7 +78,7 @@ class TurnQueue:
         self._fed: TurnQueueEntry | None = None
         """The prompt that a hook hears while a turn runs."""
         self._feeding: asyncio.Task[None] | None = None
-        self._idle = IdleTimer(self._on_idle)
+        self._idle: asyncio.TimerHandle | None = None
         self._is_held = False
         self._is_hold_told = False
         self._shown: list[tuple[str, str, int]] = []
@@ -223,7 +225,7 @@ class TurnQueue:
 
     async def stop_delivery(self) -> None:
         """What a hook hears is not said any more, and none hears that nobody says anything."""
-        self._idle.stop()
+        self._stop_idle_timer()
         if self._feeding is not None:
             self._feeding.cancel()
             await asyncio.wait({self._feeding})
@@ -293,7 +295,7 @@ class TurnQueue:
 
         chat = self._chat
         self.is_at_turn = True
-        self._idle.stop()
+        self._stop_idle_timer()
         try:
             # The prompt that begins the turn is taken before the first thing that is waited for.
             asyncio.get_running_loop().call_soon(self._start_delivery)
@@ -315,8 +317,14 @@ class TurnQueue:
                 if (task := asyncio.current_task()) is not None and task.cancelling():
                     raise
         await self._tell_tip(finished)
-        self._idle.start()
+        self._stop_idle_timer()
+        self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._on_idle)
         return finished
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     def _on_idle(self) -> None:
         """Nobody has said anything since the last turn."""

@@ -221,6 +221,8 @@ class ChatView:
         self._commit(prompt_block(output.text, output.attachments))
 
     def _on_end(self, output: outputs.TurnFinished) -> None:
+        from msgspec.structs import replace
+
         from treadle.terminal.blocks.notices import turn_end_block
 
         self._end_text()
@@ -233,7 +235,7 @@ class ChatView:
             self._commit(plan)
         took_s = None if self._turn_s is None else self._now() - self._turn_s
         if output.error == self._error:
-            output = _without_error(output)
+            output = replace(output, error="")
         self._commit(turn_end_block(output, took_s, is_plain=self._terminal.is_plain))
         if took_s is not None and took_s >= LONG_TURN_S:
             self._terminal.call_person("done")
@@ -372,12 +374,6 @@ class ChatView:
         else:
             words = f"working {format_duration(max(0.0, now - since))} (Esc interrupts)"
         return [("accent", f"{spinner_frame(now)} "), ("dim", crop_text(words, width - 2))]
-
-
-def _without_error(output: outputs.TurnFinished) -> outputs.TurnFinished:
-    from msgspec.structs import replace
-
-    return replace(output, error="")
 
 
 _HANDLERS: Final[dict[type, Callable[[ChatView, Any], None]]] = {

@@ -74,11 +74,10 @@ async def _fork(chat: Chat, _: str) -> None:
 
 async def _rewind(chat: Chat, _: str) -> None:
     thread_id, setup = chat.sessions.thread_id, chat.sessions.setup
-    if thread_id is None or setup is None:
-        chat.notify("there is nothing to go back to yet", "warn")
-        return
-    prompts = await asyncio.to_thread(find_prompts, setup.store, thread_id)
-    if not prompts:
+    prompts = None
+    if thread_id is not None and setup is not None:
+        prompts = await asyncio.to_thread(find_prompts, setup.store, thread_id)
+    if thread_id is None or not prompts:
         chat.notify("there is nothing to go back to yet", "warn")
         return
     picked = await chat.terminal.pick("Back to before which prompt?", prompts.search)
