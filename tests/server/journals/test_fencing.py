@@ -208,6 +208,7 @@ def test_a_new_thread_follows_what_an_admin_changes_of_its_owner(url: str, peopl
         Writing(store)  # it is not looked for each time
         store._principal_at -= 60
         Writing(store)
+        assert store.find_organization() == "b"
         assert db.execute(counted).fetchall() == [(1,), (3,)]
         run_sql(url, f"UPDATE users SET disabled_at = '' WHERE name = '{OWNER}'")
         store._principal_at -= 60

@@ -135,7 +135,7 @@ class PostgresStore:
 
     def find_organization(self) -> str:
         """The one of the owner, in the server. Raises `ConfigError` and `StoreError`."""
-        return self._open().organization
+        return self._open(OWNER_AGE_S_MAX).organization
 
     def _query(self, statement: str, **values: object) -> Sequence[tuple[Any, ...]]:
         values["owner"] = self._open().user_id
