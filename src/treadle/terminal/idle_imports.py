@@ -1,12 +1,10 @@
-"""What the first prompt and its answer need, imported while a person types: they would wait for it.
-
-The chat itself imports none of it, so that keys are heard early.
-"""
+"""What the first answer needs: it is imported after keys are heard, and before it is waited for."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import suppress
 from importlib import import_module
 from typing import Final
 
@@ -24,12 +22,12 @@ PAUSE_S: Final = 0.25
 
 
 async def import_while_idle() -> None:
-    """Import them, a step at a time.
+    """Import them step by step, in the thread that handles keys.
 
-    It is done by the thread that handles keys: two threads that import what makes decoders would
-    make them at a time, which msgspec does not stand.
+    Two threads that import what makes decoders would make them at a time: msgspec crashes.
     """
     for name in MODULES:
         await asyncio.sleep(PAUSE_S)
-        import_module(name)
+        with suppress(ImportError):  # a broken installation is told of by who needs it
+            import_module(name)
     gc.freeze()  # see `InlineTerminal.run`

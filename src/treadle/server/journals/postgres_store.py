@@ -150,11 +150,11 @@ class PostgresStore:
     def begin(self, thread_id: str, data: bytes, key: str = "") -> PostgresJournal | None:
         """See `Store.begin`. A thread that says that it is private is refused."""
         new = NewJournal.of(thread_id, data, key)
-        hold = (_get_id(self._open()), thread_id)
-        place = None
+        owner, place = self._open(OWNER_AGE_S_MAX), None
+        hold = (_get_id(owner), thread_id)
         is_new = self._lease.reserve(hold)
         try:
-            place = self._begin(new, is_held=True) if is_new else None
+            place = self._begin(owner, new, is_held=True) if is_new else None
         finally:
             if is_new and place is None:
                 self._lease.forget(hold)
@@ -166,10 +166,11 @@ class PostgresStore:
 
     def begin_unheld(self, thread_id: str, data: bytes, key: str = "") -> bool:
         """`begin`, held by nobody; whether no other thread has the key."""
-        return self._begin(NewJournal.of(thread_id, data, key), is_held=False) is not None
+        owner, new = self._open(OWNER_AGE_S_MAX), NewJournal.of(thread_id, data, key)
+        return self._begin(owner, new, is_held=False) is not None
 
-    def _begin(self, new: NewJournal, *, is_held: bool) -> JournalPlace | None:
-        owner, is_repeated = self._open(OWNER_AGE_S_MAX), False
+    def _begin(self, owner: Principal, new: NewJournal, *, is_held: bool) -> JournalPlace | None:
+        is_repeated = False
 
         def attempt() -> JournalPlace | None:
             nonlocal is_repeated
