@@ -44,7 +44,7 @@ class AccountPages(Struct, frozen=True):
     """The paths of an account.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite

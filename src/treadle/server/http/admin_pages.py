@@ -37,7 +37,7 @@ class AdminPages(Struct, frozen=True):
     """The paths of admins.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite

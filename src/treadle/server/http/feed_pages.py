@@ -21,7 +21,7 @@ class FeedPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite

@@ -61,7 +61,7 @@ class FleetPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite

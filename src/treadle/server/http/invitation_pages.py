@@ -29,7 +29,7 @@ class InvitationPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite

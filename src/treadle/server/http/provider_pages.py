@@ -36,7 +36,7 @@ class ProviderPages:
     """The paths.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
         provider: at which people sign in.
     """
 

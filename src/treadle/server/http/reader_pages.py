@@ -24,7 +24,7 @@ class ReaderPages(Struct, frozen=True):
     """The path.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite

@@ -26,7 +26,7 @@ class RetentionPages(Struct, frozen=True):
     """The paths.
 
     Args:
-        site: knows who is signed in.
+        site: knows who is signed in, and has the services of the process.
     """
 
     site: PageSite
