@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.samples import answer, said
@@ -97,6 +97,12 @@ def test_what_the_index_lists_is_what_reading_all_threads_gives(shelf: Shelf, in
     happenings=st.lists(
         st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 4000)), min_size=4, max_size=14
     )
+)
+@example(
+    happenings=[
+        *[(World.create, 3)] * 5,
+        *[(World.append, 320), (World.create, 0), (World.damage, 2028)],
+    ]
 )
 def test_what_is_told_of_a_folder_is_what_a_look_at_all_threads_would_tell(
     happenings: list[tuple[Callable[[World, int], None], int]],
